@@ -1,20 +1,19 @@
 package testkit
 
 import (
-	"archive/tar"
 	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"tidemark/fixtures"
 )
 
 // Root returns the repository's top folder.
@@ -56,49 +55,10 @@ func Table(t testing.TB, name string) string {
 	}
 	defer f.Close()
 	dir := t.TempDir()
-	if err := Unpack(f, dir); err != nil {
+	if err := fixtures.Unpack(f, dir); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, name)
-}
-
-// Unpack writes a gzip-compressed tar below dir. Names that would leave dir are refused.
-func Unpack(r io.Reader, dir string) error {
-	zr, err := gzip.NewReader(r)
-	if err != nil {
-		return err
-	}
-	tr := tar.NewReader(zr)
-	for {
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if !filepath.IsLocal(h.Name) {
-			return fmt.Errorf("unpack %q: leaves the folder", h.Name)
-		}
-		path := filepath.Join(dir, filepath.FromSlash(h.Name))
-		if h.Typeflag == tar.TypeDir {
-			if err := os.MkdirAll(path, 0o755); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		out, err := os.Create(path)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(out, tr)
-		if err := errors.Join(err, out.Close()); err != nil {
-			return err
-		}
-	}
 }
 
 // Step is one line of an oracle: what Spark's Hudi reader saw after a completed step.
