@@ -1,0 +1,46 @@
+# Tidemark. `make` alone prints what there is to make.
+
+GO       ?= go
+BIN      := tidemark
+TOOLS    := dist/tools
+# Flags for a small program that is the same bytes wherever it is built.
+LDFLAGS  := -s -w -buildid=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test test-long conformance lint check bench
+
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## build the program and show it at work on a real table (no network, no service)
+	@./$(BIN) demo
+
+build: ## build the static program ./tidemark
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tidemark
+
+test: ## run every Go test with the race detector
+	$(GO) test -race -timeout 10m ./...
+
+test-long: ## run every Go test with larger inputs and more seeds
+	TIDEMARK_TEST_LONG=1 $(GO) test -race -timeout 60m ./...
+
+conformance: build ## let real Hudi read and write what Tidemark wrote (needs python3, java 17, maven)
+	@bash fixtures/conformance/run.sh
+
+lint: $(TOOLS)/staticcheck ## format, vet, import rules, banned idioms, static analysis
+	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	  if [ -n "$$out" ]; then echo "not formatted; run gofmt -w:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) test ./internal/archtest
+	CGO_ENABLED=0 $(TOOLS)/staticcheck ./...
+
+$(TOOLS)/staticcheck: tools/go.mod tools/go.sum
+	@mkdir -p $(TOOLS)
+	$(GO) -C tools build -o ../$@ honnef.co/go/tools/cmd/staticcheck
+
+check: lint test ## lint and test: what must pass before a change lands
+	$(GO) mod tidy -diff
+	$(GO) -C tools mod tidy -diff
+
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
