@@ -1,0 +1,27 @@
+package delta
+
+// Counters are the totals of one cluster. They are hints: written as absolute values, recomputed at every fold,
+// and never the reason for an answer (design, decision 5).
+type Counters struct {
+	Live      int64 // record keys that have a live posting
+	Delta     int64 // posting deltas written since the last fold or bootstrap
+	Tombstone int64 // tombstones written since then
+}
+
+// CountersOf takes the totals out of a stats record.
+func CountersOf(s *ClusterStats) Counters {
+	return Counters{Live: s.LiveCount, Delta: s.DeltaCount, Tombstone: s.TombstoneCount}
+}
+
+// add returns the sum, with live held at 0: totals are hints, and a wrong one must not stop a batch.
+func (c Counters) add(d Counters) Counters {
+	return Counters{Live: max(0, c.Live+d.Live), Delta: c.Delta + d.Delta, Tombstone: c.Tombstone + d.Tombstone}
+}
+
+// Stats returns the stats record of a cluster: routing version 0, no file group ids, no rebalance.
+func (c Counters) Stats(segments int, updatedTs int64) *ClusterStats {
+	return &ClusterStats{
+		ShardCount: int32(segments), LiveCount: c.Live, DeltaCount: c.Delta, TombstoneCount: c.Tombstone,
+		LastUpdatedTs: updatedTs,
+	}
+}
