@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(start()) }
+
+// start runs the program with the process's arguments and streams and returns the exit code. The first interrupt
+// cancels the work, which leaves the table consistent; the second one ends the process at once.
+func start() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() {
+		<-ctx.Done()
+		stop()
+	}()
+	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	// Read here and again by cobra, which stops at the first wrong flag and would then not know how to say so.
+	a := &app{out: stdout, err: stderr, json: slices.Contains(args, "--json")}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var silent *exitError
+	if errors.As(err, &silent) && silent.err == nil {
+		return silent.code
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = &hinted{err: errors.New("interrupted"), hint: "nothing is half done; run the same command again"}
+	}
+	a.reportError(err)
+	return exitCode(err)
+}
+
+// app is one run of the program: where it prints and how.
+type app struct {
+	out, err io.Writer
+	json     bool
+}
+
+// root builds the command tree.
+func (a *app) root() *cobra.Command {
+	cobra.EnableCommandSorting = false
+	root := &cobra.Command{
+		Use:   "tidemark",
+		Short: "Keep a vector index of an Apache Hudi table fresh from outside the JVM",
+		Long: `Tidemark follows a Hudi table's commits, works out which vectors really changed, and writes
+posting deltas together with one marker per commit into the table's metadata table.
+
+Exit codes: 0 ok, 1 failed or refused, 2 usage, 3 not fresh or not covered, 4 mismatch found.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.PersistentFlags().BoolVar(&a.json, "json", a.json, "print for programs: one JSON object, or one a line")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	root.AddCommand(a.commands()...)
+	wrapArgs(root)
+	return root
+}
+
+// wrapArgs makes every complaint about arguments a usage error of its command, and unknown commands too.
+func wrapArgs(c *cobra.Command) {
+	check := c.Args
+	c.Args = func(c *cobra.Command, args []string) error {
+		if c.HasSubCommands() && len(args) > 0 {
+			return usage(c, fmt.Errorf("unknown command %q", args[0]))
+		}
+		if check == nil {
+			return nil
+		}
+		if err := check(c, args); err != nil {
+			return usage(c, err)
+		}
+		return nil
+	}
+	for _, sub := range c.Commands() {
+		wrapArgs(sub)
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// progress shows long work on standard error: a bar on a terminal; elsewhere a line when a stage begins and ends,
+// and one at a fixed pace while it lasts.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	now      func() time.Time
+
+	mu    sync.Mutex // guards all below
+	stage string
+	bar   *progressbar.ProgressBar
+	total int64
+	done  int64
+	began time.Time
+	last  time.Time
+}
+
+// pace is the time between two plain lines of one stage.
+const pace = 5 * time.Second
+
+// newProgress shows work on w.
+func newProgress(w io.Writer) *progress {
+	p := &progress{out: w, now: time.Now}
+	if f, ok := w.(*os.File); ok {
+		p.terminal = term.IsTerminal(int(f.Fd()))
+	}
+	return p
+}
+
+// report says that of the total units of a stage so many are done. A total below 1 means that it is not known.
+// Safe for concurrent use.
+func (p *progress) report(stage string, done, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if stage != p.stage {
+		p.finishStage(now)
+		p.stage, p.began, p.last = stage, now, now
+		if p.terminal {
+			p.bar = bar(p.out, stage, total)
+		}
+	}
+	p.done, p.total = done, total
+	if p.terminal {
+		if total > 0 {
+			p.bar.ChangeMax64(total)
+		}
+		_ = p.bar.Set64(done)
+		return
+	}
+	if now.Sub(p.last) >= pace {
+		p.last = now
+		p.line(now, "")
+	}
+}
+
+// finish ends the current stage. It may be called more than once.
+func (p *progress) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finishStage(p.now())
+	p.stage = ""
+}
+
+func (p *progress) finishStage(now time.Time) {
+	if p.stage == "" {
+		return
+	}
+	if p.terminal {
+		_ = p.bar.Clear()
+		return
+	}
+	p.line(now, ", done")
+}
+
+// line prints where the stage stands, its rate, and the time left when that can be known.
+func (p *progress) line(now time.Time, end string) {
+	elapsed := now.Sub(p.began)
+	text := fmt.Sprintf("%s: %s", p.stage, count(p.done))
+	if p.total > 0 {
+		text += " of " + count(p.total)
+	}
+	if secs := elapsed.Seconds(); secs >= 1 && p.done > 0 {
+		rate := float64(p.done) / secs
+		text += fmt.Sprintf(", %.0f/s", rate)
+		if left := p.total - p.done; left > 0 && end == "" {
+			text += fmt.Sprintf(", about %s left", time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))
+		}
+	}
+	fmt.Fprintln(p.out, text+end)
+}
+
+// bar makes a bar for one stage, or a spinner if total is not known.
+func bar(w io.Writer, stage string, total int64) *progressbar.ProgressBar {
+	if total < 1 {
+		total = -1
+	}
+	return progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionSetDescription(stage),
+		progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+	)
+}

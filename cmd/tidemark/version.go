@@ -1,0 +1,65 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// commands returns the commands of the program in the order in which help shows them.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{a.versionCommand()}
+}
+
+// versionInfo is what the build says about itself.
+type versionInfo struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func buildVersion() versionInfo {
+	v := versionInfo{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v.Version = info.Main.Version
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  tidemark version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := buildVersion()
+			if a.json {
+				return a.object(v)
+			}
+			revision := v.Revision
+			if v.Modified {
+				revision += " (modified)"
+			}
+			a.say("tidemark %s", v.Version)
+			if revision != "" {
+				a.say("revision %s", revision)
+			}
+			a.say("%s %s", v.Go, v.Platform)
+			return nil
+		},
+	}
+}
