@@ -1,0 +1,319 @@
+package mdt
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"time"
+
+	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/storage"
+)
+
+// StateFormat is the version of state.json that this code reads and writes. Any other is refused.
+const StateFormat = 1
+
+// State is the content of state.json: one object per table, all its indexes together (protocol 0.2). It is the only
+// truth about which of our files are visible to our readers. Only sink writes it. docs/format/state.md describes it.
+type State struct {
+	Format int `json:"format"`
+	// Revision grows with every change of what follows the lease and operator fields; what was computed from one
+	// revision is stale at another.
+	Revision int64 `json:"revision"`
+
+	// Lease. Epoch grows at each takeover.
+	Epoch      int64     `json:"epoch"`
+	Owner      string    `json:"owner,omitempty"` // "" = free
+	Host       string    `json:"host,omitempty"`  // host and boot of the owner
+	PID        int       `json:"pid,omitempty"`
+	ValidUntil time.Time `json:"validUntil,omitzero"`
+
+	LastTime   string `json:"lastTime,omitempty"`   // newest id or completion time ever allocated, aborted ones included
+	NewestSeen string `json:"newestSeen,omitempty"` // newest data-table time ever seen
+	Allocated  int    `json:"allocated,omitempty"`  // ids allocated since NewestSeen last grew
+
+	Indexes  map[string]*Index `json:"indexes"`
+	Base     []DataFile        `json:"base,omitempty"`     // base files of the last bootstrap or fold
+	Commits  []Commit          `json:"commits,omitempty"`  // own deltacommits since then, in id order
+	Covered  map[string]string `json:"covered,omitempty"`  // requested → completed, while on the active data timeline
+	Restores map[string]string `json:"restores,omitempty"` // requested → completed of restores and rollbacks dealt with
+	Degraded []DegradedGroup   `json:"degraded,omitempty"` // file groups whose dead rows are unknown
+
+	Retired []Retired `json:"retired,omitempty"` // files no longer in use
+	Burned  []string  `json:"burned,omitempty"`  // files of aborted ids that are not deleted yet, relative to the MDT root
+	Intent  *Intent   `json:"intent,omitempty"`
+
+	// Operator's decisions; changed without the lease.
+	Paused     bool                  `json:"paused,omitempty"`
+	Quarantine map[string]Quarantine `json:"quarantine,omitempty"` // by requested time
+	Skipped    map[string]Skip       `json:"skipped,omitempty"`    // by requested time
+}
+
+// Index describes one index of the table. Its name is its key in State.Indexes.
+type Index struct {
+	Name        string            `json:"name"`
+	Column      string            `json:"column"`
+	Element     avrox.Element     `json:"element"`
+	Dim         int               `json:"dim"`
+	Options     map[string]string `json:"options"` // canonical
+	Dir         string            `json:"dir"`     // relative to the MDT root
+	FileGroups  int               `json:"fileGroups"`
+	Generations []GenState        `json:"generations"` // ascending by number; numbers are never used again
+	Baseline    Baseline          `json:"baseline"`
+	Frontier    Frontier          `json:"frontier,omitzero"`
+	Building    []DataFile        `json:"building,omitempty"` // files of a generation being built
+	Dropped     bool              `json:"dropped,omitempty"`
+}
+
+// States of a generation.
+const (
+	GenBuilding = "BUILDING"
+	GenActive   = "ACTIVE"
+	GenRetired  = "RETIRED"
+	GenDropped  = "DROPPED"
+)
+
+// GenState is one generation of an index.
+type GenState struct {
+	Number    uint32 `json:"number"`
+	State     string `json:"state"`               // GenBuilding, GenActive, GenRetired or GenDropped
+	Built     string `json:"built,omitempty"`     // id of the deltacommit that holds its base files
+	Activated string `json:"activated,omitempty"` // id of the deltacommit that flipped it to ACTIVE
+}
+
+// Baseline is what a bootstrap read.
+type Baseline struct {
+	Instants map[string]string `json:"instants"` // requested → completed of the data writes it holds that were active then
+	Before   string            `json:"before"`   // all data writes completed before this time are held; "" = unknown
+}
+
+// Frontier is the newest instant up to which everything is covered (decision 8). The zero value means none.
+type Frontier struct {
+	Requested string `json:"requested"`
+	Completed string `json:"completed"`
+}
+
+// DataFile is one immutable file of ours.
+type DataFile struct {
+	Path   string `json:"path"`  // relative to the MDT root
+	Index  string `json:"index"` // name of its index
+	Group  int    `json:"group"` // physical file group
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"` // hex
+	ID     string `json:"id"`     // id of the deltacommit it belongs to
+	Base   bool   `json:"base,omitempty"`
+}
+
+// Commit is one deltacommit of ours that our readers see.
+type Commit struct {
+	ID         string           `json:"id"`
+	Completion string           `json:"completion"`
+	Kind       string           `json:"kind,omitempty"`
+	VisibleAt  time.Time        `json:"visibleAt,omitzero"` // by the writer's clock; set at step 8
+	Files      []DataFile       `json:"files,omitempty"`    // files that the view is made of; base files move to State.Base
+	Covered    []CoveredInstant `json:"covered,omitempty"`
+}
+
+// CoveredInstant is what one commit says about one data instant for one index.
+type CoveredInstant struct {
+	Index     string           `json:"index"`
+	Requested string           `json:"requested"`
+	Completed string           `json:"completed"`
+	Action    string           `json:"action"`
+	Operation string           `json:"operation,omitempty"`
+	Mode      string           `json:"mode"` // full, current_only or merged
+	Counts    map[string]int64 `json:"counts"`
+	Digest    string           `json:"digest"`             // hex SHA-256 of the instant's metadata file
+	Frontier  string           `json:"frontier,omitempty"` // completion time of the frontier after this commit
+}
+
+// Retired is a file no longer in use that may be deleted after a time.
+type Retired struct {
+	Path        string    `json:"path"` // relative to the MDT root
+	Index       string    `json:"index"`
+	DeleteAfter time.Time `json:"deleteAfter"`
+}
+
+// DegradedGroup is a data-table file group whose dead rows are unknown until a reconcile (decision 13).
+type DegradedGroup struct {
+	Index     string `json:"index"`
+	Partition string `json:"partition"`
+	FileID    string `json:"fileId"`
+	Since     string `json:"since"` // requested time of the instant that was read current-only
+}
+
+// Quarantine is a data instant that was set aside after repeated failures.
+type Quarantine struct {
+	Reason   string    `json:"reason"`
+	Since    time.Time `json:"since"`
+	Attempts int       `json:"attempts"`
+}
+
+// Skip is an operator's decision to go past an instant.
+type Skip struct {
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// States of an Intent.
+const (
+	Staging    = "STAGING"
+	Committing = "COMMITTING"
+)
+
+// Intent is a commit under way: everything that a successor needs to finish it with the same bytes, or to take it
+// back.
+type Intent struct {
+	State      string     `json:"state"` // Staging or Committing
+	Kind       string     `json:"kind"`
+	ID         string     `json:"id"`
+	Completion string     `json:"completion"`
+	Files      []DataFile `json:"files"`
+	Commit     []byte     `json:"commit"` // bytes of the commit file (base64 in JSON)
+	After      *State     `json:"after"`  // the state once it is visible; lease, operator fields and intent in it mean nothing
+}
+
+// NewState returns the state of a table without indexes.
+func NewState() *State {
+	return &State{Format: StateFormat, Indexes: map[string]*Index{}}
+}
+
+// Active returns the generation in state ACTIVE; ok is false when there is none.
+func (x *Index) Active() (GenState, bool) {
+	for _, g := range x.Generations {
+		if g.State == GenActive {
+			return g, true
+		}
+	}
+	return GenState{}, false
+}
+
+// LastGeneration returns the highest generation number ever used, 0 when there was none.
+func (x *Index) LastGeneration() uint32 {
+	var last uint32
+	for _, g := range x.Generations {
+		last = max(last, g.Number)
+	}
+	return last
+}
+
+// Live returns all files that the state has in use (visible ones and those of a generation being built), sorted by
+// path. index "" means those of all indexes.
+func (s *State) Live(index string) []DataFile {
+	var out []DataFile
+	add := func(files []DataFile) {
+		for _, f := range files {
+			if index == "" || f.Index == index {
+				out = append(out, f)
+			}
+		}
+	}
+	add(s.Base)
+	for _, c := range s.Commits {
+		add(c.Files)
+	}
+	for _, x := range s.Indexes {
+		add(x.Building)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
+	return out
+}
+
+// Clone returns a deep copy.
+func (s *State) Clone() *State {
+	b, err := EncodeState(s)
+	if err != nil {
+		panic(err) // the type has no field that cannot be encoded
+	}
+	c, err := DecodeState(b)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// EncodeState returns the bytes of state.json: indented JSON, map keys sorted, so the same state gives the same bytes.
+func EncodeState(s *State) ([]byte, error) {
+	b, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("encode state: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// DecodeState reads the bytes of state.json. Another format is ErrUnsupported; an unknown field is too, because
+// rewriting the state would lose it. Anything else that does not fit is ErrCorrupt.
+func DecodeState(b []byte) (*State, error) {
+	var version struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(b, &version); err != nil {
+		return nil, fmt.Errorf("decode state: %w: %w", err, storage.ErrCorrupt)
+	}
+	if version.Format != StateFormat {
+		return nil, &storage.Error{Op: "decode", Path: "state", Hint: "use the tidemark version that wrote it, or a newer one",
+			Err: fmt.Errorf("format %d, this build knows %d: %w", version.Format, StateFormat, storage.ErrUnsupported)}
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	s := &State{}
+	if err := dec.Decode(s); err != nil {
+		return nil, fmt.Errorf("decode state: %w: %w", err, storage.ErrCorrupt)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("decode state: bytes after its end: %w", storage.ErrCorrupt)
+	}
+	return s, s.check()
+}
+
+// check refuses a decoded state that later code could trip over.
+func (s *State) check() error {
+	if s.Indexes == nil {
+		s.Indexes = map[string]*Index{}
+	}
+	for name, x := range s.Indexes {
+		if x == nil || x.Name != name || x.Dir != PartitionDir(name) {
+			return fmt.Errorf("decode state: index %q does not carry its name: %w", name, storage.ErrCorrupt)
+		}
+		if x.FileGroups < 0 || x.Dim < 0 {
+			return fmt.Errorf("decode state: index %q has negative sizes: %w", name, storage.ErrCorrupt)
+		}
+	}
+	paths := map[string]bool{}
+	for _, f := range s.Live("") {
+		if storage.CheckPath("decode", f.Path) != nil || f.Size < 0 || paths[f.Path] {
+			return fmt.Errorf("decode state: file %q: bad path or size, or named twice: %w", f.Path, storage.ErrCorrupt)
+		}
+		paths[f.Path] = true
+	}
+	if s.Intent == nil {
+		return nil
+	}
+	if s.Intent.State != Staging && s.Intent.State != Committing || s.Intent.After == nil || s.Intent.After.Intent != nil {
+		return fmt.Errorf("decode state: intent is not whole: %w", storage.ErrCorrupt)
+	}
+	return s.Intent.After.check()
+}
+
+// ReadState reads the state object and the tag that Store.Replace takes. ErrNotFound when the table has none,
+// ErrUnsupported for another format, ErrCorrupt when it cannot be read.
+func ReadState(ctx context.Context, p Place) (*State, string, error) {
+	b, info, err := p.Store.ReadFile(ctx, p.StatePath())
+	if err != nil {
+		e := &storage.Error{Op: "read", Path: p.StatePath(), Err: err}
+		if errors.Is(err, storage.ErrNotFound) {
+			e.Hint = "create an index first: tidemark index create"
+		}
+		return nil, "", e
+	}
+	s, err := DecodeState(b)
+	if err != nil {
+		return nil, "", &storage.Error{Op: "read", Path: p.StatePath(), Err: err,
+			Hint: "the state object is damaged or of another version; restore it, or move it away and create the index again"}
+	}
+	return s, info.Tag, nil
+}
