@@ -81,10 +81,14 @@ func ManifestKey(generation uint32) []byte {
 }
 
 // QuantizerKey returns the key of a quantizer chunk.
-func QuantizerKey(generation uint32, chunk uint16) []byte { return chunkKey(tagQuantizer, generation, chunk) }
+func QuantizerKey(generation uint32, chunk uint16) []byte {
+	return chunkKey(tagQuantizer, generation, chunk)
+}
 
 // CentroidsKey returns the key of a centroid chunk.
-func CentroidsKey(generation uint32, chunk uint16) []byte { return chunkKey(tagCentroids, generation, chunk) }
+func CentroidsKey(generation uint32, chunk uint16) []byte {
+	return chunkKey(tagCentroids, generation, chunk)
+}
 
 func chunkKey(tag byte, generation uint32, chunk uint16) []byte {
 	b := binary.BigEndian.AppendUint32(make([]byte, 0, lenChunk), generation)

@@ -111,19 +111,19 @@ type PostingBlock struct {
 
 // PostingDelta is one posting under its own key (format section 3.2).
 type PostingDelta struct {
-	RecordKey        string
-	BinaryCode       []byte // sign code, then level-packed extended code
-	FAdd1            float32
-	FRescale1        float32
-	Err1             float32
-	FAddEx           float32
-	FRescaleEx       float32
-	ResidualNorm     float32
-	VectorNorm       *float32
-	FileGroupID      string
-	PartitionPath    string
-	BaseInstantTime  string
-	RowPosition      int64 // -1: the row lives in a log of its slice
+	RecordKey       string
+	BinaryCode      []byte // sign code, then level-packed extended code
+	FAdd1           float32
+	FRescale1       float32
+	Err1            float32
+	FAddEx          float32
+	FRescaleEx      float32
+	ResidualNorm    float32
+	VectorNorm      *float32
+	FileGroupID     string
+	PartitionPath   string
+	BaseInstantTime string
+	RowPosition     int64 // -1: the row lives in a log of its slice
 }
 
 // ClusterStats holds the counters of one cluster: absolute totals, hints for planning (design, decision 5).

@@ -1,9 +1,13 @@
 package delta
 
 import (
+	"encoding/binary"
+	"math"
 	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"tidemark/internal/vector/rabitq"
 )
 
 const (
@@ -79,17 +83,20 @@ func VectorsPerBlock(dim, bitsTotal int, vectorNorm bool) int {
 }
 
 // CodeRowBytes returns the bytes of one bit plane of a vector in a block: whole 64-bit words.
-func CodeRowBytes(dim int) int { return (dim + 63) / 64 * 8 }
+func CodeRowBytes(dim int) int { return rabitq.RowBytes(dim) }
 
 // FileGroup returns the physical file group, 0 to n-1, that holds a logical key: postings of a cluster
-// together, everything else by the hash of the key's bytes (format section 5).
+// together, everything else by the hash of the key's bytes (format section 5). A cluster number that is negative
+// as a Java int is placed by the hash of its nine-byte prefix, as the golden cases show.
 func FileGroup(key []byte, n int) int {
 	if n <= 1 {
 		return 0
 	}
 	if len(key) >= lenCluster && key[0] == tagPosting {
-		c := int32(uint32(key[5])<<24 | uint32(key[6])<<16 | uint32(key[7])<<8 | uint32(key[8]))
-		return floorMod(c, int32(n))
+		if c := binary.BigEndian.Uint32(key[lenManifest:]); c <= math.MaxInt32 {
+			return int(c % uint32(n))
+		}
+		key = key[:lenCluster]
 	}
 	var h int32
 	for _, b := range key {

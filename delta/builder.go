@@ -1,0 +1,194 @@
+package delta
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"tidemark/internal/storage"
+	"tidemark/internal/vector/rabitq"
+)
+
+// KV is one record of the index: its logical key, its stored value, and the physical file group it belongs to.
+type KV struct {
+	Key   []byte
+	Value []byte
+	Group int
+}
+
+// SortKV puts records in the order in which they are written: by file group, then by key.
+func SortKV(records []KV) {
+	slices.SortFunc(records, func(a, b KV) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), bytes.Compare(a.Key, b.Key))
+	})
+}
+
+// Router knows the clusters of one generation. Both methods are safe for concurrent use and depend on their
+// arguments only; generation.Generation is the implementation.
+type Router interface {
+	// Cluster returns the cluster of a narrowed vector.
+	Cluster(v []float32) int
+	// Encode returns the code of a narrowed vector in a cluster.
+	Encode(v []float32, cluster int) rabitq.Code
+}
+
+// Builder turns net row changes into records of one generation.
+type Builder struct {
+	Generation uint32
+	Router     Router
+	Segments   []int // segment count per cluster, frozen with the generation
+	Groups     int   // physical file groups
+	// Workers is the number of goroutines that route and encode. Defaults to GOMAXPROCS.
+	Workers int
+}
+
+// Batch is the part of a commit that follows from row changes, with everything that does not need the commit's
+// time already encoded.
+type Batch struct {
+	// Records are the posting deltas and tombstones, ascending by file group and key.
+	Records []KV
+	// Deltas and Tombstones count them.
+	Deltas, Tombstones int
+	// Touched holds what the batch adds to the counters of each cluster, ascending by cluster.
+	Touched []ClusterChange
+
+	builder *Builder
+}
+
+// ClusterChange is what a batch adds to one cluster's counters.
+type ClusterChange struct {
+	Cluster int
+	Add     Counters
+}
+
+type built struct {
+	records []KV
+	touched [2]ClusterChange
+	n       int
+	err     error
+}
+
+// Build returns the records of net changes (see Reduce): at most one change for each key. For a row that is in the
+// index afterwards it writes a posting delta; for one that left, or moved to another cluster, a tombstone at the old
+// place. The result depends on the changes only, not on their order or on Workers. Two changes of one key, or an old
+// row whose cluster cannot be known, are refused.
+func (b *Builder) Build(ctx context.Context, changes []Change) (*Batch, error) {
+	results := make([]built, len(changes))
+	workers := b.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	workers = max(1, min(workers, len(changes)))
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < len(changes) && ctx.Err() == nil; i += workers {
+				results[i] = b.one(&changes[i])
+			}
+		})
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	batch := &Batch{builder: b}
+	sums := map[int]Counters{}
+	for _, r := range results {
+		if r.err != nil {
+			return nil, r.err
+		}
+		batch.Records = append(batch.Records, r.records...)
+		for _, t := range r.touched[:r.n] {
+			s := sums[t.Cluster]
+			sums[t.Cluster] = Counters{Live: s.Live + t.Add.Live, Delta: s.Delta + t.Add.Delta, Tombstone: s.Tombstone + t.Add.Tombstone}
+			batch.Deltas += int(t.Add.Delta)
+			batch.Tombstones += int(t.Add.Tombstone)
+		}
+	}
+	SortKV(batch.Records)
+	for i := 1; i < len(batch.Records); i++ {
+		if bytes.Equal(batch.Records[i-1].Key, batch.Records[i].Key) {
+			k, _ := ParseKey(batch.Records[i].Key)
+			return nil, fmt.Errorf("build postings: two changes of record key %q: %w", k.RecordKey, storage.ErrRefused)
+		}
+	}
+	for c, add := range sums {
+		batch.Touched = append(batch.Touched, ClusterChange{Cluster: c, Add: add})
+	}
+	slices.SortFunc(batch.Touched, func(a, b ClusterChange) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return batch, nil
+}
+
+// one applies the table of format section 6, with the corrections marked there: a tombstone only where the old key
+// differs from the new one.
+func (b *Builder) one(c *Change) (r built) {
+	oldCluster, newCluster := -1, -1
+	var err error
+	if c.Old != nil {
+		if oldCluster, err = b.clusterOf(c.Key, c.Old); err != nil {
+			return built{err: err}
+		}
+	}
+	if c.New != nil {
+		if c.New.Vector == nil {
+			return built{err: fmt.Errorf("build posting of %q: new row without a vector: %w", c.Key, storage.ErrRefused)}
+		}
+		if newCluster, err = b.clusterOf(c.Key, c.New); err != nil {
+			return built{err: err}
+		}
+	}
+	moved := oldCluster != newCluster
+	if c.Old != nil && moved {
+		t := &Tombstone{DeleteInstant: c.Instant, DeleteReason: ReasonManual}
+		r.records = append(r.records, b.record(c.Key, oldCluster, t))
+		r.touched[r.n] = ClusterChange{Cluster: oldCluster, Add: Counters{Live: -1, Tombstone: 1}}
+		r.n++
+	}
+	if c.New != nil {
+		add := Counters{Delta: 1}
+		if moved {
+			add.Live = 1
+		}
+		p := NewPosting(c.Key, c.New.Locator, b.Router.Encode(c.New.Vector, newCluster))
+		r.records = append(r.records, b.record(c.Key, newCluster, p))
+		r.touched[r.n] = ClusterChange{Cluster: newCluster, Add: add}
+		r.n++
+	}
+	return r
+}
+
+func (b *Builder) clusterOf(key string, v *Version) (int, error) {
+	c := v.Cluster
+	if !v.Routed {
+		if v.Vector == nil {
+			return 0, fmt.Errorf("build posting of %q: neither vector nor cluster of the old row is known: %w", key, storage.ErrRefused)
+		}
+		c = b.Router.Cluster(v.Vector)
+	}
+	if c < 0 || c >= len(b.Segments) {
+		return 0, fmt.Errorf("build posting of %q: cluster %d of %d: %w", key, c, len(b.Segments), storage.ErrRefused)
+	}
+	return c, nil
+}
+
+func (b *Builder) record(key string, cluster int, rec Record) KV {
+	k := PostingKey(b.Generation, uint32(cluster), uint16(SegmentOf(key, b.Segments[cluster])), key)
+	return KV{Key: k, Value: EncodeRecord(nil, rec), Group: FileGroup(k, b.Groups)}
+}
+
+// Stats returns the new absolute counters of the touched clusters as records, ascending by file group and key.
+// current gives the totals before the batch; updatedTs is the digits of the writing commit's id.
+func (b *Batch) Stats(current func(cluster int) Counters, updatedTs int64) []KV {
+	var out []KV
+	for _, t := range b.Touched {
+		key := StatsKey(b.builder.Generation, uint32(t.Cluster))
+		rec := current(t.Cluster).add(t.Add).Stats(b.builder.Segments[t.Cluster], updatedTs)
+		out = append(out, KV{Key: key, Value: EncodeRecord(nil, rec), Group: FileGroup(key, b.builder.Groups)})
+	}
+	SortKV(out)
+	return out
+}
