@@ -13,6 +13,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// Help shows commands in the order of use, not of the alphabet.
+func init() { cobra.EnableCommandSorting = false }
+
 func main() { os.Exit(start()) }
 
 // start runs the program with the process's arguments and streams and returns the exit code. The first interrupt
@@ -56,7 +59,6 @@ type app struct {
 
 // root builds the command tree.
 func (a *app) root() *cobra.Command {
-	cobra.EnableCommandSorting = false
 	root := &cobra.Command{
 		Use:   "tidemark",
 		Short: "Keep a vector index of an Apache Hudi table fresh from outside the JVM",
