@@ -97,7 +97,8 @@ func NewBlock(shape BlockShape, rows []Posting) (*PostingBlock, error) {
 		b.SignPlane = rabitq.AppendSignRow(b.SignPlane, shape.Dim, r.Code)
 		b.ExPlanes = rabitq.AppendExPlanes(b.ExPlanes, shape.Dim, r.Code)
 		f := r.Code.F
-		for j, v := range [...]float32{f.FAdd1, f.FRescale1, f.Err1, f.FAddEx, f.FRescaleEx, f.ResidualNorm, f.VectorNorm}[:shape.factors()] {
+		arrays := [...]float32{f.FAdd1, f.FRescale1, f.Err1, f.FAddEx, f.FRescaleEx, f.ResidualNorm, f.VectorNorm}
+		for j, v := range arrays[:shape.factors()] {
 			binary.LittleEndian.PutUint32(b.ScalarFactors[4*(j*n+i):], math.Float32bits(v))
 		}
 		id := group{r.Locator.Partition, r.Locator.FileID}

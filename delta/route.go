@@ -76,14 +76,11 @@ func VectorsPerBlock(dim, bitsTotal int, vectorNorm bool) int {
 	if vectorNorm {
 		factors++
 	}
-	per := bitsTotal*CodeRowBytes(dim) + 4*factors + 8 + keyBytesAssumed + 4
+	per := bitsTotal*rabitq.RowBytes(dim) + 4*factors + 8 + keyBytesAssumed + 4
 	n := max(1, TargetBlockBytes/per)
 	n = 1 << (bits.Len(uint(n)) - 1)
 	return min(max(n, minVectorsPerBlock), maxVectorsPerBlock)
 }
-
-// CodeRowBytes returns the bytes of one bit plane of a vector in a block: whole 64-bit words.
-func CodeRowBytes(dim int) int { return rabitq.RowBytes(dim) }
 
 // FileGroup returns the physical file group, 0 to n-1, that holds a logical key: postings of a cluster
 // together, everything else by the hash of the key's bytes (format section 5). A cluster number that is negative
