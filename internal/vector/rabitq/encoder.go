@@ -1,0 +1,207 @@
+package rabitq
+
+import (
+	"fmt"
+	"math"
+
+	"tidemark/internal/vector/kernel"
+)
+
+// Constants of factor version 1 (vector-index format, section 4.5). The manifest records them.
+const (
+	Kappa     = 1.9  // half-width of the bound in standard deviations
+	GMin      = 1e-3 // smallest quality of the sign code that is used
+	Eps1Max   = 1.0  // largest relative error of the sign code that is used
+	EpsNRel   = 1e-3 // residuals below this share of the vector's length are not estimated
+	ipExFloor = 1e-9
+	gridSize  = 64
+)
+
+// Encoder makes codes of one width under one rotation. It is immutable and safe for concurrent use.
+type Encoder struct {
+	rotation *Rotation
+	bits     int
+}
+
+// NewEncoder returns an encoder for 1 to 8 bits; any other width is a bug of the caller and panics.
+func NewEncoder(r *Rotation, bits int) *Encoder {
+	if bits < 1 || bits > 8 {
+		panic(fmt.Sprintf("rabitq: encoder of %d bits", bits))
+	}
+	return &Encoder{rotation: r, bits: bits}
+}
+
+// Bits is the number of bits per dimension.
+func (e *Encoder) Bits() int { return e.bits }
+
+// Rotation is the rotation the encoder applies.
+func (e *Encoder) Rotation() *Rotation { return e.rotation }
+
+// Encode returns the code of v against a centroid that is already rotated; nil stands for a centroid at the origin. v
+// is not rotated and has finite components. The code owns its slices.
+func (e *Encoder) Encode(v, rotatedCentroid []float32) Code {
+	d := e.rotation.dim
+	buf := make([]float32, 2*d)
+	rv, r := buf[:d], buf[d:]
+	e.rotation.Apply(rv, v)
+	return e.encode(v, rv, rotatedCentroid, r)
+}
+
+// encode fills r with the residual and codes it.
+func (e *Encoder) encode(v, rv, rc, r []float32) Code {
+	d := e.rotation.dim
+	c := Code{Bits: e.bits, Sign: make([]byte, SignBytes(d))}
+	if e.bits > 1 {
+		c.Levels = make([]byte, d)
+	}
+	for i, x := range rv {
+		r[i] = x
+		if rc != nil {
+			r[i] = x - rc[i]
+		}
+		if r[i] > 0 {
+			c.Sign[i/8] |= 1 << (i % 8)
+		}
+	}
+	sum := kernel.SquaredNorm64(r)
+	rn := float32(math.Sqrt(sum))
+	if rn == 0 {
+		c.F.VectorNorm = narrow(math.Sqrt(kernel.SquaredNorm64(v)))
+		return c
+	}
+	if math.IsInf(float64(rn), 0) || math.IsNaN(float64(rn)) {
+		// DECISION: components near the end of float32 can overflow in the rotation. The reference would store NaN;
+		// such a row gets a code without an estimate and the widest bound instead, so a scan can neither prune it
+		// wrongly nor spread a NaN, and the exact rerank decides.
+		clear(c.Sign)
+		c.F = Factors{Err1: math.MaxFloat32, ResidualNorm: math.MaxFloat32, VectorNorm: narrow(math.Sqrt(kernel.SquaredNorm64(v)))}
+		return c
+	}
+	if e.bits > 1 {
+		chooseLevels(c.Levels, r, rn, e.bits)
+	}
+	c.F = factors(c, r, rc, sum, kernel.SquaredNorm64(rv))
+	return c
+}
+
+// chooseLevels picks the best factor of the grid and writes the levels (vector-index format, section 4.3). It returns
+// the factor.
+func chooseLevels(levels []byte, r []float32, rn float32, bits int) float64 {
+	top := float64(int(1)<<(bits-1) - 1)
+	a := make([]float64, len(r))
+	largest := 0.0
+	for i, x := range r {
+		a[i] = math.Abs(float64(x / rn))
+		largest = max(largest, a[i])
+	}
+	factor := 1.0
+	if largest > 1e-12 {
+		factor = bestFactor(a, top, largest)
+	}
+	for i, x := range a {
+		level := byte(levelOf(factor, x, top))
+		if r[i] < 0 {
+			level = byte(top) - level
+		}
+		levels[i] = level
+	}
+	return factor
+}
+
+// levelOf is clamp(floor(f·a + 1e−5), 0, top). Both inputs are at least 0, so cutting off the fraction is the floor.
+func levelOf(f, a, top float64) float64 {
+	x := float64(f*a) + 1e-5
+	if x >= top {
+		return top
+	}
+	return float64(int64(x))
+}
+
+// bestFactor tries the whole grid; the first best score wins.
+func bestFactor(a []float64, top, largest float64) float64 {
+	quarter := float64(0.25 * float64(len(a)))
+	best, bestScore := 1.0, math.Inf(-1)
+	for s := 1; s <= gridSize; s++ {
+		f := float64(float64(s)*top) / float64(gridSize*largest)
+		num, extra := 0.0, 0.0
+		for _, x := range a {
+			level := levelOf(f, x, top)
+			num += float64((level + 0.5) * x)
+			extra += float64(level*level) + level
+		}
+		score := num / math.Sqrt(quarter+extra)
+		if score > bestScore {
+			best, bestScore = f, score
+		}
+	}
+	return best
+}
+
+// factors computes the stored factors (vector-index format, section 4.5). n2 is Σ r², rv2 is Σ (Rv)².
+func factors(c Code, r, rc []float32, n2, rv2 float64) Factors {
+	d := len(r)
+	ip1, ipEx, add := 0.0, 0.0, 0.0
+	half := float32(int(1)<<(c.Bits-1)) - 0.5
+	for i, x := range r {
+		sign := c.Sign[i/8]>>(i%8)&1 == 1
+		if sign {
+			ip1 += float64(float64(x) * 0.5)
+		} else {
+			ip1 += float64(float64(x) * -0.5)
+		}
+		if c.Bits > 1 {
+			u := float32(c.Levels[i])
+			if sign {
+				u += float32(int(1) << (c.Bits - 1))
+			}
+			ipEx += float64(float32(x * (u - half)))
+		}
+		if rc != nil {
+			add += float64(float64(rc[i]) * float64(x))
+		}
+	}
+	if c.Bits == 1 {
+		ipEx = ip1
+	}
+	n := math.Sqrt(n2)
+	norm := narrow(math.Sqrt(rv2))
+	f := Factors{FAdd1: narrow(add), FAddEx: narrow(add), ResidualNorm: narrow(n), VectorNorm: norm}
+	if n <= float64(EpsNRel*float64(norm)) {
+		f.Err1 = f.ResidualNorm
+		return f
+	}
+	if math.Abs(ipEx) > float64(ipExFloor*max(1, n2)) {
+		f.FRescaleEx = narrow(n2 / ipEx)
+	}
+	f.FRescale1, f.Err1 = signFactors(n, n2, ip1, d)
+	if c.Bits == 1 {
+		f.FRescaleEx = f.FRescale1
+	}
+	return f
+}
+
+// signFactors are fRescale1 and err1, the rows of the table from D = 1 on.
+func signFactors(n, n2, ip1 float64, d int) (rescale, err float32) {
+	if d == 1 {
+		return narrow(n2 / ip1), 0
+	}
+	g := ip1 / float64(float64(n*0.5)*math.Sqrt(float64(d)))
+	if g < GMin {
+		return 0, narrow(n)
+	}
+	g2 := float64(g * g)
+	e := float64(Kappa * math.Sqrt(max(0, (1-g2)/float64(g2*float64(d-1)))))
+	if e > Eps1Max {
+		return 0, narrow(n)
+	}
+	return narrow(n2 / ip1), narrow(n * e)
+}
+
+// narrow rounds to float32; what would overflow becomes the largest float32, so that stored factors are finite.
+func narrow(x float64) float32 {
+	y := float32(x)
+	if math.IsInf(float64(y), 0) {
+		return float32(math.Copysign(math.MaxFloat32, x))
+	}
+	return y
+}

