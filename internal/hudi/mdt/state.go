@@ -39,7 +39,6 @@ type State struct {
 	Indexes  map[string]*Index `json:"indexes"`
 	Base     []DataFile        `json:"base,omitempty"`     // base files of the last bootstrap or fold
 	Commits  []Commit          `json:"commits,omitempty"`  // own deltacommits since then, in id order
-	Covered  map[string]string `json:"covered,omitempty"`  // requested → completed, while on the active data timeline
 	Restores map[string]string `json:"restores,omitempty"` // requested → completed of restores and rollbacks dealt with
 	Degraded []DegradedGroup   `json:"degraded,omitempty"` // file groups whose dead rows are unknown
 
@@ -64,9 +63,12 @@ type Index struct {
 	FileGroups  int               `json:"fileGroups"`
 	Generations []GenState        `json:"generations"` // ascending by number; numbers are never used again
 	Baseline    Baseline          `json:"baseline"`
-	Frontier    Frontier          `json:"frontier,omitzero"`
-	Building    []DataFile        `json:"building,omitempty"` // files of a generation being built
-	Dropped     bool              `json:"dropped,omitempty"`
+	// Covered are the data instants that have a marker of this index (requested → completed), while they are on the
+	// active data timeline. It is kept per index: an index built later covers other instants than its neighbours.
+	Covered  map[string]string `json:"covered,omitempty"`
+	Frontier Frontier          `json:"frontier,omitzero"`
+	Building []DataFile        `json:"building,omitempty"` // files of a generation being built
+	Dropped  bool              `json:"dropped,omitempty"`
 }
 
 // States of a generation.

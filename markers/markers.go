@@ -1,0 +1,282 @@
+package markers
+
+import (
+	"slices"
+	"strings"
+
+	"tidemark/timeline"
+)
+
+// Set is what one index incorporates. Keys are requested times, values completion times, both in the
+// table's own time text. The zero Set incorporates nothing. A Set is not changed by this package.
+type Set struct {
+	// Baseline holds the instants of the snapshot that the index was built from, as far as they were on the
+	// active timeline then.
+	Baseline map[string]string
+	// Before is a completion time: every data write that completed before it is in the baseline, archived
+	// ones too. Empty: none.
+	Before string
+	// Covered holds the instants that have a marker.
+	Covered map[string]string
+}
+
+// Has reports whether a completed data write is incorporated: in the baseline, or covered by a marker
+// (RFC-109 section 9.1). An instant at or below the baseline's time that is not in its set needs a marker.
+func (s Set) Has(i timeline.Instant) bool {
+	if s.Before != "" && i.Completed != "" && i.Completed < s.Before {
+		return true
+	}
+	if c, ok := s.Baseline[i.Requested]; ok {
+		return c == i.Completed
+	}
+	if c, ok := s.Covered[i.Requested]; ok {
+		return c == i.Completed
+	}
+	return false
+}
+
+// Due returns the completed data writes that are not incorporated, in completion order (ties by requested
+// time).
+func (s Set) Due(writes []timeline.Instant) []timeline.Instant {
+	var due []timeline.Instant
+	for _, i := range writes {
+		if !s.Has(i) {
+			due = append(due, i)
+		}
+	}
+	slices.SortStableFunc(due, ByCompletion)
+	return due
+}
+
+// ByCompletion orders completed instants by completion time, then by requested time.
+func ByCompletion(a, b timeline.Instant) int {
+	if c := strings.Compare(a.Completed, b.Completed); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Requested, b.Requested)
+}
+
+// Frontier is a contiguous frontier and what keeps it from going further.
+type Frontier struct {
+	// Requested and Completed are the times of the frontier's instant; both empty if there is no frontier.
+	Requested, Completed string
+	// HeldBy is the instant that the frontier cannot pass: the first one not incorporated, or a pending
+	// write. nil if the frontier stands at the newest completed data write.
+	HeldBy *timeline.Instant
+}
+
+// Compute returns the largest frontier that the active timeline allows (RFC-109 section 9.1): F may be a
+// completed data write's completion time if every data write completed at or before F is incorporated and
+// no pending commit, deltacommit or replacecommit was requested before F. Pending compaction, log
+// compaction and clustering plans never hold it.
+//
+// DECISION: a completed write that is not incorporated and was requested before F holds F as well, as a
+// pending one does. So whatever the archiver takes away unseen was requested after F, and a frontier at or
+// above the earliest active instant's requested time proves that nothing was missed.
+//
+// writes are the completed data writes of the active timeline, pending its pending instants. prev is the
+// frontier known before; it is returned unchanged if the timeline shows nothing newer, and never exceeded
+// backwards: a frontier does not go back here (an undone instant is found by its absence, see coverage).
+func Compute(prev Frontier, set Set, writes, pending []timeline.Instant) Frontier {
+	ordered := slices.Clone(writes)
+	slices.SortStableFunc(ordered, ByCompletion)
+
+	// The earliest requested time that is still open, and who holds it.
+	var open *timeline.Instant
+	hold := func(i timeline.Instant) {
+		if open == nil || i.Requested < open.Requested {
+			open = &i
+		}
+	}
+	for _, p := range pending {
+		if Holds(p) {
+			hold(p)
+		}
+	}
+	for _, w := range ordered {
+		if !set.Has(w) {
+			hold(w)
+		}
+	}
+
+	f := Frontier{Requested: prev.Requested, Completed: prev.Completed}
+	for i, w := range ordered {
+		if !set.Has(w) {
+			held := w
+			f.HeldBy = &held
+			return f
+		}
+		if open != nil && open.Requested < w.Completed {
+			held := *open
+			f.HeldBy = &held
+			return f
+		}
+		// All of one completion time are in before it becomes the frontier.
+		if i+1 < len(ordered) && ordered[i+1].Completed == w.Completed {
+			continue
+		}
+		if w.Completed > f.Completed {
+			f.Requested, f.Completed = w.Requested, w.Completed
+		}
+	}
+	return f
+}
+
+// Holds reports whether a pending instant holds the frontier (design decision 8): pending commit,
+// deltacommit and replacecommit do, plans of table services do not.
+func Holds(i timeline.Instant) bool {
+	if i.State == timeline.Completed {
+		return false
+	}
+	switch i.Action {
+	case timeline.Commit, timeline.DeltaCommit, timeline.ReplaceCommit:
+		return true
+	}
+	return false
+}
+
+// Known reports whether the active timeline is enough to judge a frontier. earliest is the requested time
+// of the earliest active instant, archived whether anything was ever archived. A frontier older than the
+// earliest active instant says nothing about what the archive took (RFC-109 section 9.1).
+func Known(f Frontier, set Set, earliest string, archived bool) bool {
+	if !archived || earliest == "" {
+		return true
+	}
+	if set.Before != "" && set.Before >= earliest {
+		return true
+	}
+	return f.Completed != "" && f.Completed >= earliest
+}
+
+// Group is the instants that share one completion time and so one marker.
+type Group struct {
+	// Completed is the completion time, the marker's key.
+	Completed string
+	// Requested are the requested times it certifies, ascending.
+	Requested []string
+}
+
+// Text is the marker's dataInstant: the requested times joined by commas (design decision 6).
+func (g Group) Text() string { return strings.Join(g.Requested, ",") }
+
+// Groups returns one marker for each completion time among instants, ascending. covered are the instants
+// that have a marker already (requested → completed): those of the same completion time are named again, so
+// that the newer record, which replaces the older one, certifies them all.
+func Groups(instants []timeline.Instant, covered map[string]string) []Group {
+	by := map[string][]string{}
+	for _, i := range instants {
+		by[i.Completed] = append(by[i.Completed], i.Requested)
+	}
+	for requested, completed := range covered {
+		if _, ok := by[completed]; ok {
+			by[completed] = append(by[completed], requested)
+		}
+	}
+	groups := make([]Group, 0, len(by))
+	for completed, requested := range by {
+		slices.Sort(requested)
+		groups = append(groups, Group{Completed: completed, Requested: slices.Compact(requested)})
+	}
+	slices.SortFunc(groups, func(a, b Group) int { return strings.Compare(a.Completed, b.Completed) })
+	return groups
+}
+
+// Gap is a data write of the active timeline that the index does not cover, or a pending one that holds it.
+type Gap struct {
+	Requested, Completed string
+	Action               timeline.Action
+	// Reason is one of the fixed gap reasons: pending, inflight, failed, restored, quarantined, archived,
+	// unaware_writer. Empty for a completed write that is simply due.
+	Reason string
+}
+
+// Lag is how far an index is behind, in the table's own terms.
+type Lag struct {
+	// Instants is the number of completed data writes that are not incorporated.
+	Instants int
+	// Latest is the newest completed data write; zero if there is none.
+	Latest timeline.Instant
+	// Upto is the newest completion time up to which all completed data writes are incorporated; empty if
+	// not even the first one is.
+	Upto string
+	// FirstUncovered is the first completed data write that is not incorporated; zero if there is none.
+	FirstUncovered timeline.Instant
+	// CoveredAhead is the number of incorporated instants that completed after FirstUncovered.
+	CoveredAhead int
+}
+
+// Measure counts the lag over the completed data writes of the active timeline. frontier is used for Upto
+// where no active write is incorporated.
+func Measure(set Set, writes []timeline.Instant, frontier string) Lag {
+	ordered := slices.Clone(writes)
+	slices.SortStableFunc(ordered, ByCompletion)
+	l := Lag{Upto: frontier}
+	for _, w := range ordered {
+		l.Latest = w
+		if !set.Has(w) {
+			l.Instants++
+			if l.Instants == 1 {
+				l.FirstUncovered = w
+			}
+			continue
+		}
+		if l.Instants > 0 {
+			l.CoveredAhead++
+			continue
+		}
+		if w.Completed > l.Upto {
+			l.Upto = w.Completed
+		}
+	}
+	if l.Instants > 0 && l.Upto >= l.FirstUncovered.Completed {
+		l.Upto = lastBefore(ordered, l.FirstUncovered.Completed)
+	}
+	return l
+}
+
+func lastBefore(ordered []timeline.Instant, completed string) string {
+	last := ""
+	for _, w := range ordered {
+		if w.Completed < completed {
+			last = w.Completed
+		}
+	}
+	return last
+}
+
+// Vanished returns the requested times of incorporated instants that are no longer there although they lie
+// at or above the earliest active instant, ascending: they were rolled back or restored away, since the
+// archiver takes the oldest first. writes are the completed data writes of the active timeline.
+func Vanished(set Set, writes []timeline.Instant, earliest string) []string {
+	active := map[string]string{}
+	for _, w := range writes {
+		active[w.Requested] = w.Completed
+	}
+	var gone []string
+	for _, m := range []map[string]string{set.Baseline, set.Covered} {
+		for requested, completed := range m {
+			if earliest != "" && requested < earliest {
+				continue
+			}
+			if c, ok := active[requested]; !ok || c != completed {
+				gone = append(gone, requested)
+			}
+		}
+	}
+	slices.Sort(gone)
+	return slices.Compact(gone)
+}
+
+// EarliestWrite returns the smallest requested time among data writes and pending writes of the active
+// timeline: everything requested before it was archived or undone. Empty if there is none.
+func EarliestWrite(writes, pending []timeline.Instant) string {
+	earliest := ""
+	for _, list := range [][]timeline.Instant{writes, pending} {
+		for _, i := range list {
+			if (i.IsDataWrite() || Holds(i)) && (earliest == "" || i.Requested < earliest) {
+				earliest = i.Requested
+			}
+		}
+	}
+	return earliest
+}
