@@ -1,0 +1,30 @@
+package ivf
+
+import (
+	"cmp"
+	"slices"
+
+	"tidemark/internal/vector/kernel"
+)
+
+// ProbeOrder returns the ids of the nprobes centroids nearest to q (all of them if there are fewer), nearest first by the
+// float64 distance, lower id first on ties (vector-index format, section 5). centroids holds k rows of d components, q
+// has d components.
+func ProbeOrder(m kernel.Metric, centroids []float32, k, d int, q []float32, nprobes int) []int {
+	type ranked struct {
+		id   int
+		dist float64
+	}
+	all := make([]ranked, k)
+	for c := range all {
+		all[c] = ranked{c, kernel.Distance64(m, centroids[c*d:(c+1)*d], q)}
+	}
+	slices.SortFunc(all, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.dist, b.dist), cmp.Compare(a.id, b.id))
+	})
+	out := make([]int, min(max(0, nprobes), k))
+	for i := range out {
+		out[i] = all[i].id
+	}
+	return out
+}
