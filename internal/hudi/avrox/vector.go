@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"tidemark/internal/vector/kernel"
 )
 
 // Element is the element type of a VECTOR column, as Hudi spells it.
@@ -28,6 +30,15 @@ func (e Element) Width() int {
 		return 1
 	}
 	return 0
+}
+
+// Kernel returns the element type as the vector engine knows it; an unknown type is taken for FLOAT.
+func (e Element) Kernel() kernel.Element {
+	k, err := kernel.ParseElement(string(e))
+	if err != nil {
+		return kernel.Float
+	}
+	return k
 }
 
 // Vector describes a VECTOR column. A value is Dim elements, little-endian, without a length.
