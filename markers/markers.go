@@ -266,17 +266,3 @@ func Vanished(set Set, writes []timeline.Instant, earliest string) []string {
 	slices.Sort(gone)
 	return slices.Compact(gone)
 }
-
-// EarliestWrite returns the smallest requested time among data writes and pending writes of the active
-// timeline: everything requested before it was archived or undone. Empty if there is none.
-func EarliestWrite(writes, pending []timeline.Instant) string {
-	earliest := ""
-	for _, list := range [][]timeline.Instant{writes, pending} {
-		for _, i := range list {
-			if (i.IsDataWrite() || Holds(i)) && (earliest == "" || i.Requested < earliest) {
-				earliest = i.Requested
-			}
-		}
-	}
-	return earliest
-}

@@ -228,7 +228,4 @@ func TestDueAndVanished(t *testing.T) {
 	if got := markers.Vanished(set, []timeline.Instant{c}, "21"); len(got) != 0 {
 		t.Errorf("archived is not vanished: got %v", got)
 	}
-	if got := markers.EarliestWrite([]timeline.Instant{c, b}, []timeline.Instant{pending("05", timeline.Compaction), pending("09", timeline.Commit)}); got != "09" {
-		t.Errorf("earliest: got %q", got)
-	}
 }
