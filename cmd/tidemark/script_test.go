@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 //	flip FILE OFFSET     change every bit of one byte; a negative offset counts from the end; FILE may be a pattern
 //	cut FILE N           leave the first N bytes; a negative N takes -N bytes away from the end
 //	replace FILE A B     replace text A by B
-//	json PATH PATTERN    some line of standard output is a JSON object whose value at PATH (a.b.0) matches PATTERN
+//	json PATH PATTERN    some line of standard output is a JSON object whose value at PATH (a/b/0) matches PATTERN
 //	exits CODE CMD...    run the program and compare its exit code
 //	oneline stderr       the output is one line and begins with "tidemark: "
 func TestScripts(t *testing.T) {
@@ -39,6 +39,10 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GOLDEN", testkit.Path("golden/mdt-files"))
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"table":     cmdTable,
 			"remember":  cmdRemember,
@@ -173,7 +177,7 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 		if err := json.Unmarshal([]byte(line), &v); err != nil {
 			ts.Fatalf("not JSON: %q", line)
 		}
-		if text, ok := lookup(v, strings.Split(args[0], ".")); ok && want.MatchString(text) {
+		if text, ok := lookup(v, strings.Split(args[0], "/")); ok && want.MatchString(text) {
 			found = true
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // commands returns the commands of the program in the order in which help shows them.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{a.versionCommand()}
+	return []*cobra.Command{a.inspectCommand(), a.versionCommand()}
 }
 
 // versionInfo is what the build says about itself.
