@@ -1,0 +1,239 @@
+package timeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"tidemark/internal/storage"
+)
+
+// Timeline is an immutable look at the active timeline: the instants of one listing. It is safe for concurrent use.
+type Timeline struct {
+	instants []Instant // completed ones by (completed, requested), then pending ones by requested time
+	byTime   map[string][]int
+	earliest string
+}
+
+// Load lists the active instants of the timeline that belongs to dir (".hoodie" for a data table, ".hoodie/metadata/.hoodie"
+// for its metadata table). It makes one listing. Files that are no instants are ignored. A missing timeline folder is
+// storage.ErrNotFound.
+func Load(ctx context.Context, st storage.Store, dir string, p *Properties) (*Timeline, error) {
+	if err := p.CheckTimeline(); err != nil {
+		return nil, err
+	}
+	folder := p.TimelineDir(dir)
+	infos, err := st.List(ctx, folder)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, &storage.Error{Op: "list timeline", Path: folder, Err: err,
+			Hint: "check that this is the table's base path and that no upgrade is running"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list timeline %s: %w", folder, err)
+	}
+	return build(infos, p.Zone), nil
+}
+
+// Open reads the properties and the active timeline as one consistent look: if the properties change while the timeline is
+// listed, both are read again.
+func Open(ctx context.Context, st storage.Store, dir string) (*Properties, *Timeline, error) {
+	p, err := LoadProperties(ctx, st, dir)
+	for range openAttempts {
+		if err != nil {
+			return nil, nil, err
+		}
+		tl, listErr := Load(ctx, st, dir, p)
+		again, err2 := LoadProperties(ctx, st, dir)
+		if err2 != nil {
+			return nil, nil, err2
+		}
+		if again.sameLayout(p) {
+			return p, tl, listErr
+		}
+		p = again
+	}
+	return nil, nil, &storage.Error{Op: "read timeline", Path: dir, Hint: "an upgrade seems to be running: try again when it has ended",
+		Err: fmt.Errorf("table version or layout keeps changing: %w", storage.ErrStale)}
+}
+
+// openAttempts bounds how often a look is taken again while the properties change under it.
+const openAttempts = 4
+
+type instantKey struct {
+	requested string
+	action    Action // as completed
+}
+
+func build(infos []storage.Info, zone string) *Timeline {
+	byKey := map[instantKey]*Instant{}
+	for _, info := range infos {
+		name := path.Base(info.Path)
+		n, ok := parseName(name)
+		if !ok || info.IsDir {
+			continue
+		}
+		key := instantKey{n.requested, n.action.Completes()}
+		inst := byKey[key]
+		if inst == nil {
+			inst = &Instant{Requested: n.requested, State: -1}
+			byKey[key] = inst
+		}
+		inst.add(n, name, info)
+	}
+	tl := &Timeline{byTime: map[string][]int{}}
+	for _, inst := range byKey {
+		tl.instants = append(tl.instants, *inst)
+	}
+	tl.deriveCompletions(zone)
+	slices.SortFunc(tl.instants, compare)
+	saved := map[string]bool{}
+	for i, inst := range tl.instants {
+		tl.byTime[inst.Requested] = append(tl.byTime[inst.Requested], i)
+		if inst.Completed != "" && inst.Completed != inst.Requested {
+			tl.byTime[inst.Completed] = append(tl.byTime[inst.Completed], i)
+		}
+		if inst.Action == Savepoint {
+			saved[inst.Requested] = true
+		}
+	}
+	for _, inst := range tl.instants {
+		if inst.Action.IsWrite() && !saved[inst.Requested] && (tl.earliest == "" || inst.Requested < tl.earliest) {
+			tl.earliest = inst.Requested
+		}
+	}
+	return tl
+}
+
+// add takes one more file of the instant into account.
+func (i *Instant) add(n nameOf, name string, info storage.Info) {
+	if i.Started.IsZero() || info.ModTime.Before(i.Started) {
+		i.Started = info.ModTime
+	}
+	if n.state != Completed {
+		i.Pending = n.action
+	}
+	if n.state == Requested {
+		i.Plan = name
+	}
+	// Of two completed files the one with a completion time in its name counts: the other is a leftover of an upgrade.
+	if n.state > i.State || n.state == i.State && n.completed > i.Completed {
+		i.State, i.Action, i.Completed = n.state, n.action, n.completed
+		i.File, i.ModTime, i.Size = name, info.ModTime, info.Size
+	}
+}
+
+// deriveCompletions gives completed instants without a completion time in their name the file's modification time.
+//
+// DECISION: a table in zone LOCAL does not say which zone that is; the offset then comes from the newest such instant's
+// requested time against its file's modification time, and is zero when that says nothing (a copied table).
+func (t *Timeline) deriveCompletions(zone string) {
+	var newest Instant
+	for _, inst := range t.instants {
+		if inst.State == Completed && inst.Completed == "" && inst.Requested > newest.Requested {
+			newest = inst
+		}
+	}
+	if newest.Requested == "" {
+		return
+	}
+	var offset time.Duration
+	if zone != "UTC" {
+		offset, _ = ZoneOffset(newest)
+	}
+	for i := range t.instants {
+		inst := &t.instants[i]
+		if inst.State == Completed && inst.Completed == "" {
+			inst.Completed = format(inst.ModTime.UTC().Add(offset))
+			inst.Derived = true
+		}
+	}
+}
+
+// Instants returns all instants: completed ones by (completed, requested) time, then pending ones by requested time. The
+// slice is the caller's.
+func (t *Timeline) Instants() []Instant { return slices.Clone(t.instants) }
+
+// Writes returns the completed data writes by (completed, requested) time.
+func (t *Timeline) Writes() []Instant {
+	return t.where(Instant.IsDataWrite)
+}
+
+// Pending returns the instants without a completed file, by requested time.
+func (t *Timeline) Pending() []Instant {
+	return t.where(func(i Instant) bool { return i.State != Completed })
+}
+
+// CompletedOf returns the completed instants of an action, by completion time.
+func (t *Timeline) CompletedOf(a Action) []Instant {
+	return t.where(func(i Instant) bool { return i.State == Completed && i.Action == a })
+}
+
+func (t *Timeline) where(keep func(Instant) bool) []Instant {
+	var out []Instant
+	for _, inst := range t.instants {
+		if keep(inst) {
+			out = append(out, inst)
+		}
+	}
+	return out
+}
+
+// Earliest returns the requested time of the earliest active write instant, pending ones included. Commits kept only by a
+// savepoint are left out, since archival passes them. What was requested earlier and is not on the active timeline is
+// archived, hence completed. Empty if there is no such instant.
+func (t *Timeline) Earliest() string { return t.earliest }
+
+// Find returns the instant with that requested or, failing that, completion time. Of several it returns a completed data
+// write first, then any completed instant, then a pending one.
+func (t *Timeline) Find(at string) (Instant, bool) {
+	best, score := Instant{}, 0
+	for _, i := range t.byTime[at] {
+		inst := t.instants[i]
+		s := 1
+		if inst.State == Completed {
+			s += 1
+		}
+		if inst.IsDataWrite() {
+			s += 1
+		}
+		if inst.Requested == at {
+			s += 4
+		}
+		if s > score {
+			best, score = inst, s
+		}
+	}
+	return best, score > 0
+}
+
+// CompletionOf returns the completion time of the instant requested at that time, if it is on the active timeline and
+// completed. Data writes are preferred to a savepoint of the same time.
+func (t *Timeline) CompletionOf(requested string) (string, bool) {
+	inst, ok := t.Find(requested)
+	if !ok || inst.Requested != requested || inst.State != Completed {
+		return "", false
+	}
+	return inst.Completed, true
+}
+
+// IsCompleted says whether the instant requested at that time is completed, which is also true for times before Earliest:
+// those are archived, and their completion time is not known here (empty).
+func (t *Timeline) IsCompleted(requested string) (completed string, ok bool) {
+	if completed, ok := t.CompletionOf(requested); ok {
+		return completed, true
+	}
+	if inst, found := t.Find(requested); found && inst.Requested == requested {
+		return "", false
+	}
+	return "", t.earliest != "" && requested < t.earliest
+}
+
+// Equal says whether both looks saw the same files for the same instants: nothing has appeared, completed or vanished.
+func (t *Timeline) Equal(other *Timeline) bool {
+	return slices.EqualFunc(t.instants, other.instants, func(a, b Instant) bool {
+		return a.File == b.File && a.Size == b.Size
+	})
+}
