@@ -122,6 +122,22 @@ func Compute(prev Frontier, set Set, writes, pending []timeline.Instant) Frontie
 	return f
 }
 
+// Valid reports whether a frontier may stand where it does on a timeline that was read anew: the rule of
+// Compute for one given time. The empty frontier always may. by is an instant that speaks against it.
+func Valid(completed string, set Set, writes, pending []timeline.Instant) (ok bool, by timeline.Instant) {
+	for _, w := range writes {
+		if !set.Has(w) && (w.Completed <= completed || w.Requested < completed) {
+			return false, w
+		}
+	}
+	for _, p := range pending {
+		if Holds(p) && p.Requested < completed {
+			return false, p
+		}
+	}
+	return true, timeline.Instant{}
+}
+
 // Holds reports whether a pending instant holds the frontier (design decision 8): pending commit,
 // deltacommit and replacecommit do, plans of table services do not.
 func Holds(i timeline.Instant) bool {

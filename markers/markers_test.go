@@ -149,6 +149,15 @@ func TestComputeNeverPassesAGap(t *testing.T) {
 				rt.Fatalf("frontier %s passes the pending %v", f.Completed, p)
 			}
 		}
+		if ok, by := markers.Valid(f.Completed, set, writes, open); !ok {
+			rt.Fatalf("computed frontier %s is not valid by %v", f.Completed, by)
+		}
+		for _, w := range writes {
+			// Whatever Valid allows above the computed frontier would pass a gap, or is not a write's time.
+			if ok, _ := markers.Valid(w.Completed, set, writes, open); ok && w.Completed > f.Completed {
+				rt.Fatalf("computed %s, yet %s is valid", f.Completed, w.Completed)
+			}
+		}
 		if f.HeldBy == nil && len(writes) > 0 {
 			newest := slices.MaxFunc(writes, markers.ByCompletion)
 			if f.Completed != newest.Completed {
