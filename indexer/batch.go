@@ -1,0 +1,363 @@
+package indexer
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"tidemark/delta"
+	"tidemark/diffing"
+	"tidemark/generation"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/markers"
+	"tidemark/sink"
+	"tidemark/timeline"
+)
+
+// Bounds of one batch (design decision 23).
+const (
+	maxBatchInstants = 64
+	maxBatchBytes    = 64 << 20
+)
+
+// covered is one instant of a batch with what was found in it.
+type covered struct {
+	instant timeline.Instant
+	meta    *timeline.CommitMetadata
+	results []diffing.Result // one per index of the cohort, in its order
+	unit    bool             // compared with later instants: its counts stand on the last one
+}
+
+// gather compares due instants one by one in completion order until a bound is reached. A unit of instants is
+// never split. It returns what could be compared and the failure that stopped it, if any.
+func (l *look) gather(ctx context.Context, c cohort, opened []opened, limit int, observe func(done int)) ([]covered, error) {
+	files, err := l.table.Files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	targets := make([]diffing.Target, len(c.indexes))
+	known := map[string]*opened2{}
+	for i, x := range c.indexes {
+		v, err := l.table.Vector(x.Column)
+		if err != nil {
+			return nil, err
+		}
+		targets[i] = diffing.Target{Index: x.Name, Vector: v, Metric: opened[i].gen.Metric}
+		known[x.Name] = &opened2{opened: opened[i]}
+	}
+	src := source{table: l.table, files: files}
+	in := map[string]bool{}
+	var out []covered
+	var size int64
+	for at := 0; at < len(c.due) && len(out) < limit; {
+		req := diffing.Request{
+			Incorporated: func(i timeline.Instant) bool { return in[i.Requested] || c.set.Has(i) },
+			Completion:   l.completion,
+			Targets:      targets,
+			Known: func(ctx context.Context, index string) (map[string]diffing.Posting, error) {
+				return known[index].postings(ctx, out)
+			},
+		}
+		if err := l.unit(ctx, src, c.due[at:], &req); err != nil {
+			return out, err
+		}
+		results, err := diffing.Compare(ctx, src, req)
+		if err != nil {
+			return out, fmt.Errorf("compare instant %s: %w", req.Instants[0].Requested, err)
+		}
+		for i, instant := range req.Instants {
+			cov := covered{instant: instant, meta: req.Metas[i], unit: i < len(req.Instants)-1}
+			if !cov.unit {
+				cov.results = results
+			}
+			in[instant.Requested] = true
+			out = append(out, cov)
+		}
+		at += len(req.Instants)
+		for _, r := range results {
+			for i := range r.Changes {
+				size += changeBytes(&r.Changes[i])
+			}
+		}
+		observe(len(out))
+		if size >= maxBatchBytes {
+			break
+		}
+	}
+	return out, nil
+}
+
+// unit fills in the instants that must be compared together, beginning with the first due one: normally it
+// alone; with later ones as long as a touched group's slice is gone (design decision 12).
+func (l *look) unit(ctx context.Context, src diffing.Source, due []timeline.Instant, req *diffing.Request) error {
+	for i, instant := range due {
+		meta, err := timeline.ReadCommit(ctx, l.table.Store, table.HoodieDir, l.table.Props, instant)
+		if err != nil {
+			return fmt.Errorf("read instant %s: %w", instant.Requested, err)
+		}
+		req.Instants, req.Metas = append(req.Instants, instant), append(req.Metas, meta)
+		ok, err := diffing.Readable(src, *req)
+		if err != nil {
+			return err
+		}
+		if ok {
+			return nil
+		}
+		if i == len(due)-1 {
+			return &storage.Error{Op: "compare instant", Path: req.Instants[0].Requested,
+				Err:  fmt.Errorf("a file of its slices is gone, and no later commit replaced it: %w", storage.ErrCorrupt),
+				Hint: "the table itself is damaged there: repair it with Hudi's tools, or restore the file"}
+		}
+	}
+	return nil
+}
+
+// changeBytes estimates what a change adds to a commit: key, code and locator.
+func changeBytes(c *delta.Change) int64 {
+	n := int64(2*len(c.Key) + 160)
+	if c.New != nil {
+		n += int64(len(c.New.Raw)) / 4
+	}
+	return n
+}
+
+// completion orders copies of one record key by when they were written.
+func (l *look) completion(requested string) string {
+	if c, ok := l.table.Timeline.CompletionOf(requested); ok {
+		return c
+	}
+	return requested
+}
+
+// source is the table as diffing reads it.
+type source struct {
+	table *table.Table
+	files *table.Files
+}
+
+func (s source) Slice(g table.Group, in func(timeline.Instant) bool) (table.Slice, bool, error) {
+	return s.files.Slice(g, table.Cut{In: in})
+}
+
+func (s source) ReadMerged(ctx context.Context, sl table.Slice, c table.Columns, fn func(table.Row) error) error {
+	return s.table.ReadMerged(ctx, sl, c, fn)
+}
+
+// opened is an active index with its generation.
+type opened struct {
+	index *mdt.Index
+	view  *mdt.View
+	gen   *generation.Generation
+}
+
+func openIndex(ctx context.Context, place mdt.Place, st *mdt.State, x *mdt.Index) (opened, error) {
+	view, err := mdt.OpenView(ctx, place, st, x.Name)
+	if err != nil {
+		return opened{}, fmt.Errorf("open index %s: %w", x.Name, err)
+	}
+	gen, err := generation.Load(ctx, view, x)
+	if err != nil {
+		return opened{}, fmt.Errorf("load index %s: %w", x.Name, err)
+	}
+	return opened{index: x, view: view, gen: gen}, nil
+}
+
+// opened2 reads an index's postings when a comparison first asks for them.
+type opened2 struct {
+	opened
+	read map[string]diffing.Posting
+}
+
+// postings returns the index's postings by record key as they are after the instants gathered so far.
+func (o *opened2) postings(ctx context.Context, done []covered) (map[string]diffing.Posting, error) {
+	if o.read == nil {
+		o.read = map[string]diffing.Posting{}
+		err := o.gen.Postings(ctx, o.view, func(p generation.Posting) error {
+			o.read[p.Key] = diffing.Posting{Cluster: p.Cluster, Locator: p.Locator}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	now := make(map[string]diffing.Posting, len(o.read))
+	for k, p := range o.read {
+		now[k] = p
+	}
+	for _, d := range done {
+		for _, r := range d.results {
+			if r.Index != o.index.Name {
+				continue
+			}
+			for _, c := range r.Changes {
+				if c.New == nil {
+					delete(now, c.Key)
+					continue
+				}
+				now[c.Key] = diffing.Posting{Cluster: o.gen.Cluster(c.New.Vector), Locator: c.New.Locator}
+			}
+		}
+	}
+	return now, nil
+}
+
+// write makes one metadata-table commit of what was gathered.
+func (l *look) write(ctx context.Context, sk *sink.Sink, c cohort, opened []opened, done []covered) (string, error) {
+	parts := make([]part, len(c.indexes))
+	for i, o := range opened {
+		p, err := l.part(ctx, c, o, i, done)
+		if err != nil {
+			return "", err
+		}
+		parts[i] = p
+	}
+	build := func(id, _ string) ([]sink.FileRecords, error) {
+		var out []sink.FileRecords
+		for _, p := range parts {
+			files, err := p.files(id)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, files...)
+		}
+		return out, nil
+	}
+	apply := func(st *mdt.State, id, completion string, files []mdt.DataFile) error {
+		commit := mdt.Commit{ID: id, Completion: completion, Kind: "sync", Files: files}
+		for i, p := range parts {
+			x := st.Indexes[p.o.index.Name]
+			if x == nil {
+				return fmt.Errorf("apply batch: index %s is no longer there: %w", p.o.index.Name, storage.ErrStale)
+			}
+			if x.Covered == nil {
+				x.Covered = map[string]string{}
+			}
+			for _, d := range done {
+				x.Covered[d.instant.Requested] = d.instant.Completed
+				commit.Covered = append(commit.Covered, d.record(i, x.Name, p.frontier.Completed))
+				for _, r := range d.results {
+					if r.Index == x.Name {
+						degrade(st, x.Name, d.instant.Requested, r.Degraded)
+					}
+				}
+			}
+			x.Frontier = mdt.Frontier{Requested: p.frontier.Requested, Completed: p.frontier.Completed}
+			l.prune(x)
+		}
+		st.Commits = append(st.Commits, commit)
+		return nil
+	}
+	return sk.Commit(ctx, sink.Batch{Kind: "sync", Build: build, Apply: apply})
+}
+
+// record is what the state keeps of a covered instant, for the index at place i of its cohort.
+func (d covered) record(i int, index, frontier string) mdt.CoveredInstant {
+	r := mdt.CoveredInstant{
+		Index: index, Requested: d.instant.Requested, Completed: d.instant.Completed, Action: string(d.instant.Action),
+		Operation: d.meta.Operation, Mode: string(diffing.Merged), Counts: diffing.Counts{}.Map(),
+		Digest: hex.EncodeToString(d.meta.Digest[:]), Frontier: frontier,
+	}
+	if !d.unit {
+		r.Mode, r.Counts = string(d.results[i].Mode), d.results[i].Counts.Map()
+	}
+	return r
+}
+
+func degrade(st *mdt.State, index, since string, groups []table.Group) {
+next:
+	for _, g := range groups {
+		for _, d := range st.Degraded {
+			if d.Index == index && d.Partition == g.Partition && d.FileID == g.FileID {
+				continue next
+			}
+		}
+		st.Degraded = append(st.Degraded, mdt.DegradedGroup{Index: index, Partition: g.Partition, FileID: g.FileID, Since: since})
+	}
+}
+
+// prune forgets covered and baseline instants that the archiver has taken: they lie before the earliest active
+// instant, at or below the frontier.
+func (l *look) prune(x *mdt.Index) {
+	active := map[string]bool{}
+	for _, w := range l.writes {
+		active[w.Requested] = true
+	}
+	earliest := l.table.Timeline.Earliest()
+	for _, m := range []map[string]string{x.Covered, x.Baseline.Instants} {
+		for requested, completed := range m {
+			if !active[requested] && requested < earliest && completed <= x.Frontier.Completed {
+				delete(m, requested)
+			}
+		}
+	}
+}
+
+// part is one index's share of a batch, complete but for the commit's time.
+type part struct {
+	o        opened
+	batch    *delta.Batch
+	counters map[int]delta.Counters
+	markers  []markers.Group
+	frontier markers.Frontier
+}
+
+func (l *look) part(ctx context.Context, c cohort, o opened, i int, done []covered) (part, error) {
+	var changes []delta.Change
+	set := markers.Set{Baseline: c.set.Baseline, Before: c.set.Before, Covered: map[string]string{}}
+	for k, v := range c.set.Covered {
+		set.Covered[k] = v
+	}
+	var instants []timeline.Instant
+	for _, d := range done {
+		if !d.unit {
+			changes = append(changes, d.results[i].Changes...)
+		}
+		instants = append(instants, d.instant)
+		set.Covered[d.instant.Requested] = d.instant.Completed
+	}
+	builder := &delta.Builder{Generation: o.gen.Number, Router: o.gen, Segments: o.gen.Segments, Groups: o.gen.Groups}
+	batch, err := builder.Build(ctx, delta.Reduce(changes))
+	if err != nil {
+		return part{}, fmt.Errorf("build postings of index %s: %w", o.index.Name, err)
+	}
+	p := part{o: o, batch: batch, markers: markers.Groups(instants, c.set.Covered)}
+	p.frontier = markers.Compute(markers.Frontier{Requested: o.index.Frontier.Requested, Completed: o.index.Frontier.Completed}, set, l.writes, l.pending)
+	if p.counters, err = o.gen.Counters(ctx, o.view, batch.Touched); err != nil {
+		return part{}, fmt.Errorf("read counters of index %s: %w", o.index.Name, err)
+	}
+	return p, nil
+}
+
+// files returns the records of the part by physical file group, ascending by key.
+func (p part) files(id string) ([]sink.FileRecords, error) {
+	at, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("commit time %q: %w", id, err)
+	}
+	g := p.o.gen
+	records := append([]delta.KV(nil), p.batch.Records...)
+	records = append(records, p.batch.Stats(func(c int) delta.Counters { return p.counters[c] }, at)...)
+	put := func(key []byte, r delta.Record) {
+		records = append(records, delta.KV{Key: key, Value: delta.EncodeRecord(nil, r), Group: delta.FileGroup(key, g.Groups)})
+	}
+	for _, m := range p.markers {
+		put(delta.MarkerKey(g.Number, m.Completed), &delta.SourceInstantMarker{DataInstant: m.Text()})
+	}
+	manifest := *g.Manifest
+	manifest.VerifiedFrontier = p.frontier.Completed
+	put(delta.ManifestKey(g.Number), &manifest)
+	delta.SortKV(records)
+
+	var out []sink.FileRecords
+	for _, r := range records {
+		if len(out) == 0 || out[len(out)-1].Group != r.Group {
+			out = append(out, sink.FileRecords{Index: p.o.index.Name, Group: r.Group})
+		}
+		last := &out[len(out)-1]
+		last.Records = append(last.Records, sink.Record{Key: r.Key, Payload: r.Value})
+	}
+	return out, nil
+}

@@ -1,0 +1,227 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tidemark/delta"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
+	"tidemark/sink"
+)
+
+// SyncOptions bounds a Sync.
+type SyncOptions struct {
+	// MaxInstants stops after that many data instants. 0 means no bound.
+	MaxInstants int
+	// Progress is told after each instant how many are done and how many were due when the pass began. Defaults
+	// to nothing.
+	Progress func(done, due int)
+	// Waiting is told before the loop waits, with the reason. Defaults to nothing.
+	Waiting func(reason string)
+	// Owner names this process in the lease. Defaults to host name, process id and a random part.
+	Owner string
+}
+
+// SyncResult is what a Sync did.
+type SyncResult struct {
+	// Processed is the number of data instants that were covered by this call, counted once per index that
+	// needed them.
+	Processed int
+	// Commits are the ids of the metadata-table commits that were made.
+	Commits []string
+}
+
+const (
+	// staleRedos bounds how often a pass is redone because the table moved under it.
+	staleRedos = 10
+	// staleWait is the pause before a pass is redone, so that a writer in its last steps gets through them.
+	staleWait = 200 * time.Millisecond
+)
+
+// Sync catches up: it covers every completed data write that the table's indexes do not cover, in completion
+// order, and returns when nothing more can be done now. It takes the table's lease for as long as it works.
+//
+// What was processed before an error stays processed; the result says how much. Kinds: storage.ErrNotFound (no
+// table, no index), ErrRefused (another owner, paused, handed over, the vector column is another one),
+// ErrCorrupt (an instant or file cannot be read: it is not passed), ErrStale (covered history was undone),
+// ErrUnsupported (the table must not be written).
+func Sync(ctx context.Context, place mdt.Place, opt SyncOptions) (*SyncResult, error) {
+	res := &SyncResult{}
+	// Refuse what cannot be written before anything of the sink is touched.
+	if _, err := takeLook(ctx, place, nil); err != nil {
+		return res, err
+	}
+	sk, err := sink.Open(ctx, place, sink.Config{Schema: delta.SchemaJSON, Recheck: Recheck(place.Store), Owner: opt.Owner})
+	if err != nil {
+		return res, err
+	}
+	if err := sk.Acquire(ctx); err != nil {
+		return res, err
+	}
+	err = loop(ctx, place, sk, opt, res)
+	return res, errors.Join(err, sk.Release(context.WithoutCancel(ctx)))
+}
+
+func loop(ctx context.Context, place mdt.Place, sk *sink.Sink, opt SyncOptions, res *SyncResult) error {
+	redo := 0
+	for {
+		limit := maxBatchInstants
+		if opt.MaxInstants > 0 {
+			limit = min(limit, opt.MaxInstants-res.Processed)
+		}
+		if limit <= 0 {
+			return nil
+		}
+		n, id, err := pass(ctx, place, sk, limit, opt.Progress)
+		var wait *sink.WaitError
+		switch {
+		case errors.As(err, &wait):
+			if wait.Until.IsZero() {
+				return fmt.Errorf("write batch: %w", err)
+			}
+			if opt.Waiting != nil {
+				opt.Waiting(wait.Reason)
+			}
+			if err := sleep(ctx, max(time.Until(wait.Until), staleWait)); err != nil {
+				return err
+			}
+		case errors.Is(err, errRedo):
+			if redo++; redo > staleRedos {
+				return err
+			}
+			if err := sleep(ctx, staleWait); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		case id == "":
+			return nil
+		default:
+			redo = 0
+			res.Processed += n
+			res.Commits = append(res.Commits, id)
+		}
+	}
+}
+
+// errRedo marks a pass that found the table changed between its look and its commit.
+var errRedo = errors.New("the table moved while a batch was made")
+
+// pass looks at the table once and commits at most one batch. It returns the number of instants covered and the
+// commit's id, empty if nothing was due. A failure that stopped the comparison is returned after what came before
+// it was committed: by the next pass, which begins with it.
+func pass(ctx context.Context, place mdt.Place, sk *sink.Sink, limit int, progress func(done, due int)) (int, string, error) {
+	st := sk.State()
+	if st.Paused {
+		return 0, "", &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "resume it first: tidemark resume",
+			Err: fmt.Errorf("paused by an operator: %w", storage.ErrRefused)}
+	}
+	l, err := takeLook(ctx, place, st)
+	if err != nil {
+		return 0, "", err
+	}
+	all := l.cohorts()
+	if len(all) == 0 {
+		return 0, "", &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "create one first: tidemark index create",
+			Err: fmt.Errorf("no active index: %w", storage.ErrNotFound)}
+	}
+	for _, c := range all {
+		for _, x := range c.indexes {
+			if err := l.checkColumn(x); err != nil {
+				return 0, "", err
+			}
+			if err := l.checkHistory(ctx, x); err != nil {
+				return 0, "", err
+			}
+		}
+	}
+	fresh, err := l.undone(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	if len(fresh) > 0 {
+		if err := dealtWith(ctx, sk, fresh); err != nil {
+			return 0, "", err
+		}
+	}
+	for _, c := range all {
+		n, id, err := l.advance(ctx, place, sk, c, limit, progress)
+		if n > 0 || id != "" || err != nil {
+			return n, id, err
+		}
+	}
+	return 0, "", nil
+}
+
+// advance commits one batch of a cohort: due instants, or a frontier that may move without one. id is empty if
+// there was neither.
+func (l *look) advance(ctx context.Context, place mdt.Place, sk *sink.Sink, c cohort, limit int, progress func(done, due int)) (int, string, error) {
+	if len(c.due) == 0 && !l.moves(c) {
+		return 0, "", nil
+	}
+	indexes := make([]opened, len(c.indexes))
+	for i, x := range c.indexes {
+		o, err := openIndex(ctx, place, l.state, x)
+		if err != nil {
+			return 0, "", err
+		}
+		indexes[i] = o
+	}
+	var done []covered
+	if len(c.due) > 0 {
+		observe := func(n int) {
+			if progress != nil {
+				progress(n, len(c.due))
+			}
+		}
+		var err error
+		done, err = l.gather(ctx, c, indexes, limit, observe)
+		if len(done) == 0 && err != nil {
+			return 0, "", moved(err)
+		}
+	}
+	id, err := l.write(ctx, sk, c, indexes, done)
+	if err != nil {
+		return 0, "", moved(err)
+	}
+	return len(done), id, nil
+}
+
+// moved turns what a moving table causes into errRedo: a stale batch, or a file that vanished since the look.
+func moved(err error) error {
+	var wait *sink.WaitError
+	if errors.As(err, &wait) || errors.Is(err, sink.ErrNoMDT) || errors.Is(err, sink.ErrFilesGone) {
+		return err
+	}
+	if errors.Is(err, storage.ErrStale) || errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("%w: %w", errRedo, err)
+	}
+	return err
+}
+
+// dealtWith records restores and rollbacks that undid nothing that an index covers.
+func dealtWith(ctx context.Context, sk *sink.Sink, fresh map[string]string) error {
+	return sk.Update(ctx, func(st *mdt.State) error {
+		if st.Restores == nil {
+			st.Restores = map[string]string{}
+		}
+		for requested, completed := range fresh {
+			st.Restores[requested] = completed
+		}
+		return nil
+	})
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
