@@ -104,7 +104,7 @@ func readBlock(s *Schema, records []Record, b []byte, deflated bool, sync []byte
 			return nil, nil, err
 		}
 	}
-	if n < 0 || n > int64(len(data))+maxEmpty {
+	if n < 0 || n > max(int64(len(data)), 1) {
 		return nil, nil, corrupt("%d records in %d bytes", n, len(data))
 	}
 	for ; n > 0; n-- {

@@ -38,6 +38,9 @@ const (
 	maxDepth = 64
 	// maxFixed bounds the size of a fixed type: 64 MiB, more than a vector of any known model by four orders.
 	maxFixed = 64 << 20
+	// maxEmpty bounds the values without bytes in a record (null columns, records without fields), since no length check
+	// bounds them: nested, a short schema could mean more of them than there is time for. Hudi's schemas have none.
+	maxEmpty = 256
 	// maxInterned bounds the schemas kept. A table has a handful; past the bound all are dropped and parsed again.
 	maxInterned = 512
 )
@@ -49,6 +52,7 @@ type node struct {
 	id       int    // number of a named type within its schema
 	logical  string
 	size     int // fixed
+	empty    int // how many values a value that takes no bytes consists of, 0 for types that take bytes
 	symbols  []string
 	fields   []field
 	items    *node // array items, map values
@@ -339,7 +343,23 @@ func (p *parser) record(a attrs, space string, depth int) (*node, error) {
 		}
 		n.fields = append(n.fields, field{name: f.Name, typ: typ})
 	}
-	return n, nil
+	return n, n.weigh()
+}
+
+// weigh sets how many empty values a record's value is, and refuses too many.
+func (n *node) weigh() error {
+	total, bytes := 0, false
+	for _, f := range n.fields {
+		total += f.typ.empty
+		bytes = bytes || f.typ.empty == 0
+	}
+	if total > maxEmpty {
+		return corrupt("record %s: %d values without bytes, at most %d are handled", n.name, total, maxEmpty)
+	}
+	if !bytes {
+		n.empty = 1 + total
+	}
+	return nil
 }
 
 func (p *parser) fixed(a attrs, space string) (*node, error) {
@@ -347,6 +367,9 @@ func (p *parser) fixed(a attrs, space string) (*node, error) {
 		return nil, corrupt("fixed %s: size missing or not within 0 to %d", a.Name, maxFixed)
 	}
 	n := &node{kind: Fixed, size: int(*a.Size), logical: text(a.LogicalType)}
+	if n.size == 0 {
+		n.empty = 1
+	}
 	if n.logical == "vector" {
 		n.vector, n.problem = parseVector(n.size, a)
 	}
@@ -378,7 +401,9 @@ func (p *parser) define(n *node, a attrs, space string) error {
 // reference resolves a type name: a primitive, else a named type in the enclosing namespace, else in none.
 func (p *parser) reference(name, space string) (*node, error) {
 	switch FieldType(name) {
-	case Null, Boolean, Int, Long, Float, Double, Bytes, String:
+	case Null:
+		return &node{kind: Null, empty: 1}, nil
+	case Boolean, Int, Long, Float, Double, Bytes, String:
 		return &node{kind: FieldType(name)}, nil
 	}
 	if space != "" && !strings.Contains(name, ".") {

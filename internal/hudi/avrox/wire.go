@@ -5,12 +5,8 @@ import (
 	"math"
 )
 
-const (
-	// maxDataDepth bounds nesting of values under a recursive schema; without recursion the schema's own depth is less.
-	maxDataDepth = 256
-	// maxEmpty bounds the items of one array or map that take no bytes, which no length check can bound.
-	maxEmpty = 1 << 16
-)
+// maxDataDepth bounds nesting of values under a recursive schema; without recursion the schema's own depth is less.
+const maxDataDepth = 256
 
 // long reads a zig-zag number of at most ten bytes.
 func long(b []byte) (int64, []byte, error) {
@@ -53,9 +49,9 @@ func (n *node) branch(b []byte) (*node, []byte, error) {
 }
 
 // blocks walks the blocks of an array or map and calls item for each member; item returns the rest. The byte size that may
-// precede a block is checked against what is left and otherwise not used, so that every reader takes the same bytes.
+// precede a block is checked against what is left and otherwise not used, so that every reader takes the same bytes. Items
+// that take no bytes (lists of nulls) are refused: no length could bound them.
 func blocks(b []byte, item func(b []byte) ([]byte, error)) ([]byte, error) {
-	empty := 0
 	for {
 		n, rest, err := long(b)
 		if err != nil {
@@ -73,7 +69,7 @@ func blocks(b []byte, item func(b []byte) ([]byte, error)) ([]byte, error) {
 				return nil, err
 			}
 		}
-		if n > int64(len(b))+maxEmpty {
+		if n > int64(len(b)) {
 			return nil, corrupt("block of %d items with %d bytes left", n, len(b))
 		}
 		for ; n > 0; n-- {
@@ -82,9 +78,7 @@ func blocks(b []byte, item func(b []byte) ([]byte, error)) ([]byte, error) {
 				return nil, err
 			}
 			if len(b) == before {
-				if empty++; empty > maxEmpty {
-					return nil, corrupt("more than %d items without bytes", maxEmpty)
-				}
+				return nil, corrupt("list item without bytes")
 			}
 		}
 	}
