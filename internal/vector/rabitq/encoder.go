@@ -14,7 +14,6 @@ const (
 	Eps1Max   = 1.0  // largest relative error of the sign code that is used
 	EpsNRel   = 1e-3 // residuals below this share of the vector's length are not estimated
 	ipExFloor = 1e-9
-	gridSize  = 64
 )
 
 // Encoder makes codes of one width under one rotation. It is immutable and safe for concurrent use.
@@ -82,59 +81,6 @@ func (e *Encoder) encode(v, rv, rc, r []float32) Code {
 	}
 	c.F = factors(c, r, rc, sum, kernel.SquaredNorm64(rv))
 	return c
-}
-
-// chooseLevels picks the best factor of the grid and writes the levels (vector-index format, section 4.3). It returns
-// the factor.
-func chooseLevels(levels []byte, r []float32, rn float32, bits int) float64 {
-	top := float64(int(1)<<(bits-1) - 1)
-	a := make([]float64, len(r))
-	largest := 0.0
-	for i, x := range r {
-		a[i] = math.Abs(float64(x / rn))
-		largest = max(largest, a[i])
-	}
-	factor := 1.0
-	if largest > 1e-12 {
-		factor = bestFactor(a, top, largest)
-	}
-	for i, x := range a {
-		level := byte(levelOf(factor, x, top))
-		if r[i] < 0 {
-			level = byte(top) - level
-		}
-		levels[i] = level
-	}
-	return factor
-}
-
-// levelOf is clamp(floor(f·a + 1e−5), 0, top). Both inputs are at least 0, so cutting off the fraction is the floor.
-func levelOf(f, a, top float64) float64 {
-	x := float64(f*a) + 1e-5
-	if x >= top {
-		return top
-	}
-	return float64(int64(x))
-}
-
-// bestFactor tries the whole grid; the first best score wins.
-func bestFactor(a []float64, top, largest float64) float64 {
-	quarter := float64(0.25 * float64(len(a)))
-	best, bestScore := 1.0, math.Inf(-1)
-	for s := 1; s <= gridSize; s++ {
-		f := float64(float64(s)*top) / float64(gridSize*largest)
-		num, extra := 0.0, 0.0
-		for _, x := range a {
-			level := levelOf(f, x, top)
-			num += float64((level + 0.5) * x)
-			extra += float64(level*level) + level
-		}
-		score := num / math.Sqrt(quarter+extra)
-		if score > bestScore {
-			best, bestScore = f, score
-		}
-	}
-	return best
 }
 
 // factors computes the stored factors (vector-index format, section 4.5). n2 is Σ r², rv2 is Σ (Rv)².
