@@ -21,7 +21,7 @@ func Root() string {
 
 // Packages lists the packages of the module below root with the go command.
 func Packages(root string) ([]Package, error) {
-	out, err := run(root, "go", "list", "-json=ImportPath,Imports,Deps", "./...")
+	out, err := run(root, "go", "list", "-e", "-json=ImportPath,Imports,Deps", "./...")
 	if err != nil {
 		return nil, err
 	}
