@@ -1,11 +1,11 @@
 package logfile
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"strings"
 
 	"tidemark/internal/storage"
 )
@@ -253,7 +253,7 @@ func findMagic(ctx context.Context, w *window, from int64) (int64, error) {
 		if err != nil {
 			return w.size, err
 		}
-		if i := strings.Index(string(b), magic); i >= 0 {
+		if i := bytes.Index(b, []byte(magic)); i >= 0 {
 			return from + int64(i), nil
 		}
 		from += n - int64(len(magic)) + 1
