@@ -19,6 +19,10 @@ func EncodeRecord(dst []byte, r Record) []byte {
 	return r.appendTo(dst)
 }
 
+// AppendPayload appends the Avro binary of the payload alone, without the record around it. Checksums over chunks are
+// taken over these bytes, which do not depend on the meta fields.
+func AppendPayload(dst []byte, r Record) []byte { return r.appendTo(dst) }
+
 func appendLong(dst []byte, v int64) []byte {
 	return binary.AppendUvarint(dst, uint64(v)<<1^uint64(v>>63))
 }

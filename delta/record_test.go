@@ -162,6 +162,9 @@ func TestGoldenRecords(t *testing.T) {
 		if got := delta.EncodeRecord([]byte("x"), rec); !bytes.Equal(got[1:], stored) {
 			t.Errorf("%s: encoded as\n%x, want\n%x", c.Name, got[1:], stored)
 		}
+		if got := delta.AppendPayload(nil, rec); !bytes.Equal(got, c.Payload) {
+			t.Errorf("%s: payload %x, want %x", c.Name, got, c.Payload)
+		}
 		for name, d := range map[string]struct {
 			dec   *delta.Decoder
 			value []byte

@@ -1,0 +1,67 @@
+package generation
+
+import (
+	"tidemark/delta"
+	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/vector/kernel"
+	"tidemark/internal/vector/rabitq"
+)
+
+// Generation is one built generation of an index, ready to route and encode vectors. It is immutable and safe for
+// concurrent use. It implements delta.Router.
+type Generation struct {
+	Index    *mdt.Index // as the state had it at Load
+	Number   uint32
+	Manifest *delta.Manifest
+	Options  Options
+	Vector   avrox.Vector
+	Metric   kernel.Metric
+	Bits     int
+	Dim      int
+	K        int // clusters
+	Groups   int // physical file groups
+
+	Centroids []float32 // K × Dim, row-major, original space
+	Rotated   []float32 // the same, rotated
+	Radii     []float32 // per cluster: largest distance of a row at bootstrap
+	Segments  []int     // per cluster: segment count, frozen
+	// Counters are the clusters' totals as of Load. They are hints.
+	Counters []delta.Counters
+
+	Rotation *rabitq.Rotation
+	Encoder  *rabitq.Encoder
+
+	router *kernel.Router
+}
+
+var _ delta.Router = (*Generation)(nil)
+
+// Cluster returns the cluster of a narrowed vector: the nearest centroid by the metric, lowest id on ties. It is the
+// only routing function (design, decision 19), so a posting is looked for where it was put.
+func (g *Generation) Cluster(v []float32) int {
+	c, _ := g.router.Nearest(v)
+	return c
+}
+
+// Encode returns the code of a narrowed vector against the centroid of a cluster.
+func (g *Generation) Encode(v []float32, cluster int) rabitq.Code {
+	return g.Encoder.Encode(v, g.Rotated[cluster*g.Dim:(cluster+1)*g.Dim])
+}
+
+// Centroid returns the centroid of a cluster in the original space, aliasing Centroids.
+func (g *Generation) Centroid(cluster int) []float32 {
+	return g.Centroids[cluster*g.Dim : (cluster+1)*g.Dim]
+}
+
+// Shape is what all posting blocks of the generation have in common.
+func (g *Generation) Shape() delta.BlockShape { return g.shape() }
+
+func (g *Generation) shape() delta.BlockShape {
+	return delta.BlockShape{Dim: g.Dim, Bits: g.Bits, VectorNorm: delta.NeedsNorm(g.Metric, g.Manifest.AssumeNormalized)}
+}
+
+// Builder returns the builder of posting deltas for this generation.
+func (g *Generation) Builder() *delta.Builder {
+	return &delta.Builder{Generation: g.Number, Router: g, Segments: g.Segments, Groups: g.Groups}
+}
