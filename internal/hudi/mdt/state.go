@@ -137,7 +137,7 @@ type CoveredInstant struct {
 type Retired struct {
 	Path        string    `json:"path"` // relative to the MDT root
 	Index       string    `json:"index"`
-	DeleteAfter time.Time `json:"deleteAfter"`
+	DeleteAfter time.Time `json:"deleteAfter,omitzero"` // zero = at once
 }
 
 // DegradedGroup is a data-table file group whose dead rows are unknown until a reconcile (decision 13).

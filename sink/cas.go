@@ -1,0 +1,94 @@
+package sink
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
+)
+
+// casAttempts bounds how often a compare-and-swap of the state is tried again because others changed it meanwhile.
+const casAttempts = 50
+
+// swap changes the state by compare-and-swap: read, change (a private copy), write if nobody wrote meanwhile, else anew.
+// An error of change ends it and is returned as it is. It returns the new state and the store's time of the write. A
+// missing state is passed to change as nil; change returns the state to write.
+func (s *Sink) swap(ctx context.Context, change func(st *mdt.State) (*mdt.State, error)) (*mdt.State, time.Time, error) {
+	for attempt := 1; ; attempt++ {
+		old, tag, err := mdt.ReadState(ctx, s.place)
+		if errors.Is(err, storage.ErrNotFound) {
+			old, tag = nil, ""
+		} else if err != nil {
+			return nil, time.Time{}, err
+		}
+		next, err := change(old)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		b, err := mdt.EncodeState(next)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		at, err := s.put(ctx, b, tag)
+		if err == nil {
+			return next, at, nil
+		}
+		if !errors.Is(err, storage.ErrConflict) || attempt == casAttempts {
+			return nil, time.Time{}, fmt.Errorf("swap state: %w", err)
+		}
+	}
+}
+
+// put replaces the state object. An unknown outcome is resolved by reading: our bytes there means that it succeeded.
+func (s *Sink) put(ctx context.Context, b []byte, tag string) (time.Time, error) {
+	info, err := s.guard.Replace(ctx, s.place.StatePath(), b, tag)
+	if err == nil {
+		return info.ModTime, nil
+	}
+	if isOutcomeKnown(err) && !errors.Is(err, storage.ErrConflict) {
+		return time.Time{}, err
+	}
+	// A conflict may be our own write whose answer was lost and which a client library repeated.
+	now, info, readErr := s.guard.ReadFile(ctx, s.place.StatePath())
+	switch {
+	case readErr == nil && bytes.Equal(now, b):
+		return info.ModTime, nil
+	case errors.Is(err, storage.ErrConflict):
+		return time.Time{}, err
+	case readErr == nil && info.Tag == tag, errors.Is(readErr, storage.ErrNotFound) && tag == "":
+		return time.Time{}, err // it had no effect; the caller sees the cause
+	case readErr == nil, errors.Is(readErr, storage.ErrNotFound):
+		return time.Time{}, fmt.Errorf("%w: %w", err, storage.ErrConflict)
+	}
+	return time.Time{}, errors.Join(err, readErr)
+}
+
+// swapOwned is swap for the owner of the lease: ErrLeaseLost when the state has another owner, epoch or intent than
+// expected. intent is the state of the intent that must be there with that id; "" means none.
+func (s *Sink) swapOwned(ctx context.Context, intent, id string, change func(st *mdt.State) error) (*mdt.State, time.Time, error) {
+	held, epoch := s.lease()
+	if !held {
+		return nil, time.Time{}, fmt.Errorf("change state: not acquired: %w", ErrLeaseLost)
+	}
+	st, at, err := s.swap(ctx, func(st *mdt.State) (*mdt.State, error) {
+		if st == nil || st.Epoch != epoch || st.Owner != s.cfg.Owner {
+			s.setLease(false, 0)
+			return nil, &storage.Error{Op: "change", Path: s.place.StatePath(), Err: ErrLeaseLost,
+				Hint: "another instance works on this table; this one stands by"}
+		}
+		if intent != anyIntent {
+			if (st.Intent == nil) != (intent == "") || st.Intent != nil && (st.Intent.State != intent || st.Intent.ID != id) {
+				return nil, fmt.Errorf("change state: intent is not %s %s: %w", intent, id, ErrLeaseLost)
+			}
+		}
+		return st, change(st)
+	})
+	return st, at, err
+}
+
+// anyIntent makes swapOwned accept whatever intent is there.
+const anyIntent = "*"

@@ -1,0 +1,323 @@
+package sink
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
+	"tidemark/timeline"
+)
+
+// Batch is one commit as its caller describes it.
+type Batch struct {
+	// Kind says what it is: "bootstrap", "activate", "sync", …
+	Kind string
+	// Revision is the State().Revision that the batch was computed from; when the state has moved on Commit returns
+	// ErrStale. Defaults to the revision of the sink's newest State().
+	Revision int64
+	// Build makes the records once the times are allocated. It must be deterministic: an attempt that had to be given up
+	// is built again with other times.
+	Build func(id, completion string) ([]FileRecords, error)
+	// Apply changes the state as it is to be once the batch is visible; pure. Every file must be put into Base, Commits or an
+	// index's Building. Files that are no longer named are retired by the sink. Lease, times, burned and intent are the
+	// sink's and restored after Apply.
+	Apply func(st *mdt.State, id, completion string, files []mdt.DataFile) error
+	// Recheck is the caller's check at step 5 on the timelines as they are now. An error takes the batch back and is
+	// returned; its kind should be ErrStale when redoing helps. Defaults to none. See also Config.Recheck.
+	Recheck func(ctx context.Context) error
+	// NewestData is the newest data-table instant that the caller saw. Defaults to what the sink sees itself.
+	NewestData timeline.Instant
+}
+
+// commitAttempts bounds how often Commit takes a new id because a name or a time turned out to be taken.
+const commitAttempts = 3
+
+// errTaken says that a time or a name of this attempt is someone else's; another id helps.
+var errTaken = fmt.Errorf("name or time is taken: %w", storage.ErrStale)
+
+// Commit makes the batch visible as one deltacommit and returns its id (protocol 0.3, steps 1 and 3 to 8). It blocks until
+// it is visible to our readers or certainly not. ErrStale: nothing is visible; reload the state and redo. *WaitError: no id
+// may be taken now. ErrLeaseLost, ErrHandedOver, ErrNoMDT, ErrFilesGone: stop. After any other error the outcome is
+// settled by the next Commit or Acquire, of this or another process.
+func (s *Sink) Commit(ctx context.Context, b Batch) (id string, err error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	for attempt := 1; ; attempt++ {
+		id, err := s.commitOnce(ctx, b)
+		if err == nil {
+			return id, nil
+		}
+		if !errors.Is(err, errTaken) || attempt == commitAttempts {
+			return "", fmt.Errorf("commit %s: %w", b.Kind, err)
+		}
+	}
+}
+
+func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
+	st, at, err := s.begin(ctx, b.Revision)
+	if err != nil {
+		return "", err
+	}
+	files, in, err := s.prepare(ctx, b, st, at) // steps 1 and 3
+	if err != nil {
+		return "", err
+	}
+	if err := s.clearReplaced(ctx, st, in.After, files); err != nil {
+		return "", err
+	}
+	if st, err = s.stage(ctx, st, in); err != nil {
+		return "", err
+	}
+	if err := s.writeFiles(ctx, files); err != nil { // step 4
+		return "", s.takeBack(ctx, in, err)
+	}
+	if err := s.recheck(ctx, in, b.Recheck); err != nil { // step 5
+		return "", s.takeBack(ctx, in, err)
+	}
+	_, _, err = s.swapOwned(ctx, mdt.Staging, in.ID, func(st *mdt.State) error { // step 6
+		st.Intent.State = mdt.Committing
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	in.State = mdt.Committing
+	if err := s.createCommit(ctx, in); err != nil { // step 7: the commit point for Hudi's readers
+		return "", err
+	}
+	if err := s.settle(ctx, in, true); err != nil { // step 8
+		return "", err
+	}
+	// What cannot be deleted now stays listed and is tried again by the next commit or owner; the batch is visible.
+	_ = s.clean(ctx)
+	return in.ID, nil
+}
+
+// begin is the first half of step 1: renew the lease, settle what an earlier attempt left, and see that the state is still
+// the one the batch was computed from. It returns the state and the store's time.
+func (s *Sink) begin(ctx context.Context, want int64) (*mdt.State, time.Time, error) {
+	if known := s.State(); want == 0 && known != nil {
+		want = known.Revision
+	}
+	st, at, err := s.renew(ctx)
+	if err != nil {
+		return nil, at, err
+	}
+	if st.Intent != nil {
+		if err := s.recover(ctx); err != nil {
+			return nil, at, fmt.Errorf("settle the attempt before: %w", err)
+		}
+		if st, at, err = s.renew(ctx); err != nil {
+			return nil, at, err
+		}
+	}
+	s.publish(st)
+	if st.Revision != want {
+		return nil, at, stale("state is at revision %d, the batch was computed from %d", st.Revision, want)
+	}
+	return st, at, nil
+}
+
+// prepare is the second half of step 1 and the first of step 3: look at the table, allocate, build, and work out the state
+// after. It writes nothing.
+func (s *Sink) prepare(ctx context.Context, b Batch, st *mdt.State, at time.Time) ([]staged, *mdt.Intent, error) {
+	l, err := s.look(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.checkStage(ctx, l, dirs(st)); err != nil {
+		return nil, nil, err
+	}
+	if err := s.checkFiles(ctx, st.Live("")); err != nil {
+		return nil, nil, err
+	}
+	after := st.Clone()
+	after.Intent = nil
+	for _, t := range []string{b.NewestData.Requested, b.NewestData.Completed} {
+		if t, err := timeline.AddMillis(t, 0); err == nil && !b.NewestData.Derived {
+			notice(after, t)
+		}
+	}
+	newest, file := l.newest()
+	if b.NewestData.ModTime.After(file) {
+		file = b.NewestData.ModTime
+	}
+	id, completion, err := allocate(after, seen{newest: newest, file: file, now: at, taken: l.taken, onData: l.onData})
+	if err != nil {
+		return nil, nil, err
+	}
+	records, err := b.Build(id, completion)
+	if err != nil {
+		return nil, nil, fmt.Errorf("build records: %w", err)
+	}
+	files, err := s.encode(id, st.Epoch, records)
+	if err != nil {
+		return nil, nil, err
+	}
+	in := &mdt.Intent{State: mdt.Staging, Kind: b.Kind, ID: id, Completion: completion}
+	for _, f := range files {
+		in.Files = append(in.Files, f.DataFile)
+	}
+	if in.After, err = s.apply(b, st, after, in); err != nil {
+		return nil, nil, err
+	}
+	if err := l.checkRestores(in.After); err != nil {
+		return nil, nil, err
+	}
+	if err := s.checkStage(ctx, l, dirs(in.After)); err != nil {
+		return nil, nil, err
+	}
+	var covered []mdt.CoveredInstant
+	for _, c := range in.After.Commits {
+		if c.ID == id {
+			covered = c.Covered
+		}
+	}
+	in.Commit, err = commitFile(id, st.Epoch, in.Files, covered)
+	return files, in, err
+}
+
+// apply runs the batch's Apply on after and returns the state that becomes visible.
+func (s *Sink) apply(b Batch, before, after *mdt.State, in *mdt.Intent) (*mdt.State, error) {
+	times := after.Clone()
+	if err := b.Apply(after, in.ID, in.Completion, append([]mdt.DataFile(nil), in.Files...)); err != nil {
+		return nil, fmt.Errorf("apply to state: %w", err)
+	}
+	carry(after, before)
+	after.Intent = nil
+	after.LastTime, after.NewestSeen, after.Allocated = times.LastTime, times.NewestSeen, times.Allocated
+	after.Revision = before.Revision + 1
+	retire(before, after, s.cfg.Now().Add(s.cfg.Retention))
+	if err := checkAfter(before, after, in); err != nil {
+		return nil, fmt.Errorf("apply to state: %w", err)
+	}
+	return after, nil
+}
+
+// stage is the end of step 3: the intent, with file names and commit bytes, is in the state before any file exists.
+func (s *Sink) stage(ctx context.Context, base *mdt.State, in *mdt.Intent) (*mdt.State, error) {
+	st, _, err := s.swapOwned(ctx, "", "", func(st *mdt.State) error {
+		if st.Revision != base.Revision {
+			return stale("state moved to revision %d", st.Revision)
+		}
+		st.Intent = in
+		st.LastTime, st.NewestSeen, st.Allocated = in.After.LastTime, in.After.NewestSeen, in.After.Allocated
+		st.Retired = keepRetired(st.Retired, in.After.Retired)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.allowCommit(in)
+	return st, nil
+}
+
+func (s *Sink) allowCommit(in *mdt.Intent) {
+	p := s.place.CommitPath(in.ID, in.Completion)
+	s.commitPath.Store(&p)
+}
+
+// writeFiles is step 4. A name that is there with our bytes is our own attempt whose answer was lost.
+func (s *Sink) writeFiles(ctx context.Context, files []staged) error {
+	for _, f := range files {
+		path := s.place.File(f.Path)
+		if err := s.createOnce(ctx, path, f.content); err != nil {
+			return fmt.Errorf("stage: %w", err)
+		}
+		got, _, err := s.guard.ReadFile(ctx, path)
+		if err != nil {
+			return fmt.Errorf("read back: %w", err)
+		}
+		if sum := sha256.Sum256(got); int64(len(got)) != f.Size || hex.EncodeToString(sum[:]) != f.SHA256 {
+			return &storage.Error{Op: "read back", Path: path, Hint: "the store does not return what was written; check it",
+				Err: fmt.Errorf("%d bytes, checksum differs: %w", len(got), storage.ErrCorrupt)}
+		}
+	}
+	return nil
+}
+
+// createOnce creates a file, and resolves a lost race or an unknown outcome by reading: nil when our bytes are there,
+// errTaken when someone else's are.
+func (s *Sink) createOnce(ctx context.Context, path string, content []byte) error {
+	_, err := s.guard.Create(ctx, path, content)
+	if err == nil {
+		return nil
+	}
+	if isOutcomeKnown(err) && !errors.Is(err, storage.ErrExists) {
+		return err
+	}
+	got, _, readErr := s.guard.ReadFile(ctx, path)
+	switch {
+	case readErr == nil && bytes.Equal(got, content):
+		return nil
+	case readErr == nil:
+		return &storage.Error{Op: "create", Path: path, Err: errTaken}
+	case errors.Is(readErr, storage.ErrNotFound):
+		return err
+	}
+	return errors.Join(err, readErr)
+}
+
+// createCommit is step 7, with the bytes that the intent holds.
+func (s *Sink) createCommit(ctx context.Context, in *mdt.Intent) error {
+	s.allowCommit(in)
+	return s.createOnce(ctx, s.place.CommitPath(in.ID, in.Completion), in.Commit)
+}
+
+// recheck is step 5: everything that must still hold just before the commit point.
+func (s *Sink) recheck(ctx context.Context, in *mdt.Intent, more func(context.Context) error) error {
+	l, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	gone, err := s.archived(ctx, l, in.ID)
+	if err != nil {
+		return err
+	}
+	if gone {
+		return fmt.Errorf("id %s is in the archived timeline: %w", in.ID, errTaken)
+	}
+	if err := s.holds(ctx, l, in); err != nil {
+		return err
+	}
+	if more == nil {
+		return nil
+	}
+	if err := more(ctx); err != nil {
+		return fmt.Errorf("check again: %w", err)
+	}
+	return nil
+}
+
+// holds says whether the intent may become visible on a table that looks like l: its times are free (or its own commit
+// file has them), restores are dealt with, the partitions are ours, all files are there, and Config.Recheck agrees.
+func (s *Sink) holds(ctx context.Context, l *look, in *mdt.Intent) error {
+	own := in.ID + "_" + in.Completion + ".deltacommit"
+	for _, t := range []string{in.ID, in.Completion} {
+		if i, ok := l.mdt.Find(t); ok && i.File != own || l.onData(t) {
+			return fmt.Errorf("time %s is on a timeline: %w", t, errTaken)
+		}
+	}
+	if err := l.checkRestores(in.After); err != nil {
+		return err
+	}
+	if err := s.checkStage(ctx, l, dirs(in.After)); err != nil {
+		return err
+	}
+	if err := s.checkFiles(ctx, in.After.Live("")); err != nil {
+		return err
+	}
+	if s.cfg.Recheck == nil {
+		return nil
+	}
+	if err := s.cfg.Recheck(ctx, in.After); err != nil {
+		return fmt.Errorf("check again: %w", err)
+	}
+	return nil
+}
