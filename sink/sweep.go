@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"tidemark/internal/hudi/mdt"
-	"tidemark/internal/storage"
 	"tidemark/timeline"
 )
 
