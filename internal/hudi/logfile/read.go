@@ -18,7 +18,7 @@ const (
 	minFrame = frameFixed + 4 + 4 + 4 + 8 + 4 + 8
 
 	wholeRead  = 4 << 20   // files up to this size are read in one request
-	windowRead = 256 << 10 // what is read at a time otherwise
+	windowRead = 64 << 10  // what is read at a time otherwise
 	maxContent = 1<<31 - 1 // readers hold a block's content in a Java array
 )
 
