@@ -1,0 +1,4 @@
+package timeline
+
+// ReadProperties parses the bytes of a properties file, without the reading around it.
+var ReadProperties = readProperties
