@@ -1,0 +1,203 @@
+package basefile
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	"tidemark/internal/storage"
+
+	"github.com/parquet-go/parquet-go/format"
+)
+
+const (
+	// prefetchMax is how much one call takes into memory at once for a row group; up to it all columns are read in as few
+	// requests as possible, above it each column in windows.
+	prefetchMax = 16 << 20
+	// windowSize is one sequential read of a large chunk.
+	windowSize = 4 << 20
+	// gap is how many unwanted bytes are read rather than making another request. Small against a 1 MiB page.
+	gap = 16 << 10
+	// minHeader is the first guess of a page header's length: without statistics it takes about 30 bytes. maxHeader bounds it.
+	minHeader, maxHeader = 256, 1 << 20
+)
+
+// extent is the bytes [from, to) of a file.
+type extent struct{ from, to int64 }
+
+// buffer is bytes of the file from an offset on.
+type buffer struct {
+	from int64
+	b    []byte
+}
+
+// prefetch reads the extents if they are small together, close ones in one request. A large total is left to the windows.
+func prefetch(ctx context.Context, src storage.Source, ranges []extent) ([]buffer, error) {
+	merged := merge(ranges)
+	total := int64(0)
+	for _, e := range merged {
+		total += e.to - e.from
+	}
+	if total > prefetchMax {
+		return nil, nil
+	}
+	out := make([]buffer, 0, len(merged))
+	for _, e := range merged {
+		b, err := src.ReadRange(ctx, e.from, e.to-e.from)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, buffer{e.from, b})
+	}
+	return out, nil
+}
+
+// merge sorts the extents and joins those that overlap or lie close.
+func merge(ranges []extent) []extent {
+	ranges = append([]extent(nil), ranges...)
+	sort.Slice(ranges, func(i, j int) bool { return ranges[i].from < ranges[j].from })
+	out := ranges[:0]
+	for _, e := range ranges {
+		if n := len(out); n > 0 && e.from-out[n-1].to <= gap {
+			out[n-1].to = max(out[n-1].to, e.to)
+			continue
+		}
+		if e.to > e.from {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// window serves one chunk's bytes: from what was fetched beforehand, else by sequential reads of windowSize.
+type window struct {
+	src     storage.Source
+	end     int64 // of the chunk
+	exact   bool  // read what is asked for and nothing behind it
+	fetched []buffer
+	own     buffer
+}
+
+// look returns at least n bytes from off; the chunk holds that many. They are not overwritten later.
+func (w *window) look(ctx context.Context, off, n int64) ([]byte, error) {
+	if b := w.own.slice(off, n); b != nil {
+		return b, nil
+	}
+	i := sort.Search(len(w.fetched), func(i int) bool { return w.fetched[i].from > off }) - 1
+	if i >= 0 {
+		if b := w.fetched[i].slice(off, n); b != nil {
+			return b, nil
+		}
+	}
+	var tail []byte
+	if have := w.own.from + int64(len(w.own.b)) - off; off >= w.own.from && have > 0 {
+		tail = w.own.b[off-w.own.from:]
+	}
+	from := off + int64(len(tail))
+	size := n - int64(len(tail))
+	if !w.exact {
+		size = min(max(size, windowSize), w.end-from)
+	}
+	b, err := w.src.ReadRange(ctx, from, size)
+	if err != nil {
+		return nil, err
+	}
+	if len(tail) > 0 {
+		b = append(append(make([]byte, 0, len(tail)+len(b)), tail...), b...)
+	}
+	w.own = buffer{off, b}
+	return b, nil
+}
+
+func (b buffer) slice(off, n int64) []byte {
+	if off < b.from || off+n > b.from+int64(len(b.b)) || len(b.b) == 0 {
+		return nil
+	}
+	return b.b[off-b.from:]
+}
+
+// location is one entry of an offset index.
+type location struct {
+	at, size int64 // in the file, header included
+	first    int64 // first row, within the row group
+}
+
+// loadIndexes reads the offset indexes that are not there yet, in one request when they lie together.
+func (f *File) loadIndexes(ctx context.Context, g *rowGroup, cols []*column) error {
+	var ranges []extent
+	var missing []*column
+	for _, c := range cols {
+		ch := &g.chunks[c.leaf]
+		if ch.indexSize > 0 && ch.index.Load() == nil {
+			ranges = append(ranges, extent{ch.indexAt, ch.indexAt + ch.indexSize})
+			missing = append(missing, c)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	fetched, err := prefetch(ctx, f.src, ranges)
+	if err != nil {
+		return fmt.Errorf("read offset index: %w", err)
+	}
+	for _, c := range missing {
+		ch := &g.chunks[c.leaf]
+		w := window{src: f.src, end: ch.indexAt + ch.indexSize, fetched: fetched}
+		b, err := w.look(ctx, ch.indexAt, ch.indexSize)
+		if err == nil {
+			err = ch.setIndex(b[:ch.indexSize], g.rows)
+		}
+		if err != nil {
+			return fmt.Errorf("read offset index of column %q: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+// setIndex decodes and checks an offset index: pages ascend in file and rows, start at row 0 and stay in the chunk.
+func (ch *chunk) setIndex(b []byte, rows int64) error {
+	var oi format.OffsetIndex
+	if _, err := unmarshal(b, &oi); err != nil {
+		return err
+	}
+	locs := make([]location, len(oi.PageLocations))
+	at, row := ch.start, int64(-1)
+	for i, p := range oi.PageLocations {
+		l := location{p.Offset, int64(p.CompressedPageSize), p.FirstRowIndex}
+		if l.at < at || l.size <= 0 || l.size > ch.end-l.at || l.first <= row || l.first >= rows || i == 0 && l.first != 0 {
+			return fmt.Errorf("page %d: %d bytes at %d, first row %d of %d: %w", i, l.size, l.at, l.first, rows, storage.ErrCorrupt)
+		}
+		at, row, locs[i] = l.at+l.size, l.first, l
+	}
+	if len(locs) == 0 && rows > 0 {
+		return fmt.Errorf("no pages for %d rows: %w", rows, storage.ErrCorrupt)
+	}
+	ch.index.Store(&locs)
+	return nil
+}
+
+// pagesFor returns the bytes needed for the rows at positions (of the file, within the group): the pages that hold them and
+// the dictionary in front, or the whole chunk when there is no index.
+func (ch *chunk) pagesFor(g *rowGroup, positions []int64) []extent {
+	p := ch.index.Load()
+	if p == nil {
+		return []extent{{ch.start, ch.end}}
+	}
+	locs := *p
+	var out []extent
+	if ch.start < locs[0].at {
+		out = append(out, extent{ch.start, locs[0].at})
+	}
+	page := 0
+	last := -1
+	for _, pos := range positions {
+		for page+1 < len(locs) && locs[page+1].first <= pos-g.first {
+			page++
+		}
+		if page != last {
+			out = append(out, extent{locs[page].at, locs[page].at + locs[page].size})
+			last = page
+		}
+	}
+	return out
+}
