@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +20,23 @@ import (
 
 const dotHoodie = ".hoodie"
 
-// table is a store with the timeline folders of a fixture table: no data files, which would only cost time.
+// table is a new store with the timeline folders of a fixture table: no data files, which would only cost time.
 func table(t testing.TB, name string) *mem.Store {
+	t.Helper()
+	unpacked.Lock()
+	defer unpacked.Unlock()
+	if unpacked.byName[name] == nil {
+		unpacked.byName[name] = unpack(t, name)
+	}
+	return unpacked.byName[name].Clone()
+}
+
+var unpacked = struct {
+	sync.Mutex // guards byName
+	byName     map[string]*mem.Store
+}{byName: map[string]*mem.Store{}}
+
+func unpack(t testing.TB, name string) *mem.Store {
 	t.Helper()
 	f, err := os.Open(testkit.Path("tables/" + name + ".tar.gz"))
 	if err != nil {
