@@ -102,7 +102,7 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 // begin is the first half of step 1: renew the lease, settle what an earlier attempt left, and see that the state is still
 // the one the batch was computed from. It returns the state and the store's time.
 func (s *Sink) begin(ctx context.Context, want int64) (*mdt.State, time.Time, error) {
-	if known := s.State(); want == 0 && known != nil {
+	if known := s.current(); want == 0 && known != nil {
 		want = known.Revision
 	}
 	st, at, err := s.renew(ctx)
@@ -185,13 +185,14 @@ func (s *Sink) prepare(ctx context.Context, b Batch, st *mdt.State, at time.Time
 
 // apply runs the batch's Apply on after and returns the state that becomes visible.
 func (s *Sink) apply(b Batch, before, after *mdt.State, in *mdt.Intent) (*mdt.State, error) {
-	times := after.Clone()
+	lastTime, newestSeen, allocated := after.LastTime, after.NewestSeen, after.Allocated
 	if err := b.Apply(after, in.ID, in.Completion, append([]mdt.DataFile(nil), in.Files...)); err != nil {
 		return nil, fmt.Errorf("apply to state: %w", err)
 	}
 	carry(after, before)
 	after.Intent = nil
-	after.LastTime, after.NewestSeen, after.Allocated = times.LastTime, times.NewestSeen, times.Allocated
+	after.LastTime, after.NewestSeen, after.Allocated = lastTime, newestSeen, allocated
+	after.Burned = before.Burned
 	after.Revision = before.Revision + 1
 	retire(before, after, s.cfg.Now().Add(s.cfg.Retention))
 	if err := checkAfter(before, after, in); err != nil {

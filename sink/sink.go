@@ -128,13 +128,17 @@ func (s *Sink) Owner() string { return s.cfg.Owner }
 
 // State returns a copy of the state as of the last Acquire, Commit, Update or Reload; nil before the first.
 func (s *Sink) State() *mdt.State {
-	s.mu.Lock()
-	st := s.state
-	s.mu.Unlock()
-	if st == nil {
-		return nil
+	if st := s.current(); st != nil {
+		return st.Clone()
 	}
-	return st.Clone() // published states are never changed
+	return nil
+}
+
+// current returns the published state, which is never changed.
+func (s *Sink) current() *mdt.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
 }
 
 // Reload reads the state anew and returns a copy. Kinds as mdt.ReadState.

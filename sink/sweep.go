@@ -14,7 +14,7 @@ import (
 
 // clean deletes burned files and retired ones whose time has come, and takes them out of the state. The lease is held.
 func (s *Sink) clean(ctx context.Context) error {
-	st := s.State()
+	st := s.current()
 	now := s.cfg.Now()
 	gone := map[string]bool{}
 	for _, p := range st.Burned {
@@ -71,7 +71,7 @@ func (s *Sink) sweep(ctx context.Context) error {
 	if err := s.clean(ctx); err != nil {
 		return err
 	}
-	st := s.State()
+	st := s.current()
 	named := map[string]bool{}
 	for _, f := range st.Live("") {
 		named[f.Path] = true

@@ -247,24 +247,25 @@ func EncodeState(s *State) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// DecodeState reads the bytes of state.json. Another format is ErrUnsupported; an unknown field is too, because
-// rewriting the state would lose it. Anything else that does not fit is ErrCorrupt.
+// DecodeState reads the bytes of state.json. Another format is ErrUnsupported. Anything else that does not fit is
+// ErrCorrupt, an unknown field of this format too: rewriting the state would lose it.
 func DecodeState(b []byte) (*State, error) {
-	var version struct {
-		Format int `json:"format"`
-	}
-	if err := json.Unmarshal(b, &version); err != nil {
-		return nil, fmt.Errorf("decode state: %w: %w", err, storage.ErrCorrupt)
-	}
-	if version.Format != StateFormat {
-		return nil, &storage.Error{Op: "decode", Path: "state", Hint: "use the tidemark version that wrote it, or a newer one",
-			Err: fmt.Errorf("format %d, this build knows %d: %w", version.Format, StateFormat, storage.ErrUnsupported)}
-	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	s := &State{}
-	if err := dec.Decode(s); err != nil {
-		return nil, fmt.Errorf("decode state: %w: %w", err, storage.ErrCorrupt)
+	err := dec.Decode(s)
+	if err != nil {
+		var version struct {
+			Format int `json:"format"`
+		}
+		if json.Unmarshal(b, &version) != nil || version.Format == StateFormat {
+			return nil, fmt.Errorf("decode state: %w: %w", err, storage.ErrCorrupt)
+		}
+		s.Format = version.Format
+	}
+	if s.Format != StateFormat {
+		return nil, &storage.Error{Op: "decode", Path: "state", Hint: "use the tidemark version that wrote it, or a newer one",
+			Err: fmt.Errorf("format %d, this build knows %d: %w", s.Format, StateFormat, storage.ErrUnsupported)}
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("decode state: bytes after its end: %w", storage.ErrCorrupt)

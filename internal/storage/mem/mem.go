@@ -27,7 +27,7 @@ type Store struct {
 	mu    sync.Mutex // guards the fields below
 	now   func() time.Time
 	files map[string]entry
-	last  int64 // version of the newest write
+	last  int64 // version of the newest change
 }
 
 type entry struct {
@@ -96,6 +96,13 @@ func (s *Store) Put(path string, data []byte, modTime time.Time) {
 	defer s.mu.Unlock()
 	s.last++
 	s.files[path] = entry{data: append([]byte(nil), data...), modTime: modTime, version: s.last}
+}
+
+// Version grows with every write and every deletion that had an effect.
+func (s *Store) Version() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
 }
 
 // Paths returns all file paths, sorted.
@@ -264,7 +271,10 @@ func (s *Store) Delete(ctx context.Context, path string) error {
 			}
 		}
 	}
-	delete(s.files, path)
+	if _, ok := s.files[path]; ok {
+		s.last++
+		delete(s.files, path)
+	}
 	return nil
 }
 
