@@ -1,0 +1,57 @@
+package generation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
+	"tidemark/internal/vector/kernel"
+)
+
+// Listed is one index of a table as `index list` shows it.
+type Listed struct {
+	Index      string
+	Column     string
+	Metric     kernel.Metric
+	Bits       int
+	Generation uint32 // active one, or the newest if none is
+	State      string // ACTIVE, BUILDING or DROPPED
+}
+
+// List returns the indexes that the state knows, by name; dropped ones, too.
+func List(st *mdt.State) ([]Listed, error) {
+	var out []Listed
+	for _, x := range st.Indexes {
+		o, err := ParseOptions(x.Options)
+		if err != nil {
+			return nil, fmt.Errorf("list index %s: %w", x.Name, err)
+		}
+		l := Listed{Index: x.Name, Column: x.Column, Metric: o.Metric, Bits: o.Bits, Generation: x.LastGeneration(), State: mdt.GenBuilding}
+		if g, ok := x.Active(); ok {
+			l.Generation, l.State = g.Number, mdt.GenActive
+		}
+		if x.Dropped {
+			l.State = mdt.GenDropped
+		}
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b Listed) int { return cmp.Compare(a.Index, b.Index) })
+	return out, nil
+}
+
+// Drop removes an index: it is no longer visible at once, its files are deleted after the longest query. Generation
+// numbers stay used. storage.ErrNotFound if there is none of that name.
+func Drop(ctx context.Context, c Committer, index string) error {
+	st, err := c.Reload(ctx)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("read state: %w", err)
+	}
+	if err != nil || st.Indexes[index] == nil || st.Indexes[index].Dropped {
+		return &storage.Error{Op: "drop index", Path: index, Hint: "see tidemark index list", Err: storage.ErrNotFound}
+	}
+	return c.Drop(ctx, index)
+}
