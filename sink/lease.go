@@ -36,7 +36,11 @@ func (s *Sink) Acquire(ctx context.Context) (err error) {
 }
 
 func (s *Sink) acquire(ctx context.Context) error {
-	if _, _, err := mdt.ReadState(ctx, s.place); err != nil && (!errors.Is(err, storage.ErrNotFound) || !s.cfg.Create) {
+	_, _, err := mdt.ReadState(ctx, s.place)
+	if errors.Is(err, storage.ErrNotFound) && s.cfg.Create {
+		_, err = s.look(ctx) // nothing is written, not even the probe, on a table that may not be written
+	}
+	if err != nil {
 		return err
 	}
 	if !s.probed {

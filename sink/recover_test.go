@@ -1,0 +1,334 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
+	"tidemark/internal/storage/fault"
+	"tidemark/internal/storage/mem"
+	"tidemark/timeline"
+)
+
+// killedAt returns a table whose owner was killed at the n-th writing call of a commit of the newest instant, before or after
+// its effect, and that instant. The calls: 1 renew, 2 staging, 3 and 4 files, 5 committing, 6 commit file, 7 visible.
+func killedAt(t *testing.T, fixture string, n int, after bool) (*mem.Store, *clock, timeline.Instant) {
+	t.Helper()
+	st, s, c := built(t, fixture)
+	if err := s.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	i := last(t, st)
+	probe := fault.New(st.Clone(), fault.Config{})
+	dry := acquired(t, probe, config(c, "dry"))
+	from := probe.Calls()
+	if _, err := dry.Commit(t.Context(), follow(idx, i)); err != nil {
+		t.Fatal(err)
+	}
+	call, seen := 0, 0
+	for k, what := range probe.Trace() {
+		if op, _, _ := strings.Cut(what, " "); k >= from && (op == "create" || op == "replace") {
+			if seen++; seen == n {
+				call = k + 1
+			}
+		}
+	}
+	layer := fault.New(st, fault.Config{StopAt: call, StopAfter: after})
+	one := acquired(t, layer, config(c, "dry"))
+	if _, err := one.Commit(t.Context(), follow(idx, i)); !errors.Is(err, fault.ErrKilled) {
+		t.Fatalf("not killed: %v", err)
+	}
+	return st, c, i
+}
+
+func TestRecoveryVerdicts(t *testing.T) {
+	t.Parallel()
+	old := time.Unix(0, 0)
+	restore := func(st *mem.Store) {
+		st.Put(".hoodie/timeline/20261130020930000_20261130020931000.restore", []byte("x"), old)
+	}
+	nothing := func(*mem.Store) {}
+	for _, c := range []struct {
+		name    string
+		call    int
+		after   bool
+		change  func(st *mem.Store)
+		recheck error
+		covered bool // did the commit become visible
+	}{
+		{"staging without files", 2, true, nothing, nil, false},
+		{"staging with a file", 3, true, nothing, nil, false},
+		{"staging, all files", 5, false, nothing, nil, false},
+		{"committing without commit file", 5, true, nothing, nil, true},
+		{"committing with commit file", 6, true, nothing, nil, true},
+		{"visible", 7, true, nothing, nil, true},
+		{"committing, then a restore", 5, true, restore, nil, false},
+		{"commit file, then a restore", 6, true, restore, nil, false},
+		{"committing, frontier no longer holds", 5, true, nothing, storage.ErrStale, false},
+		{"commit file, frontier no longer holds", 6, true, nothing, storage.ErrStale, false},
+		{"commit file of someone else", 5, true, func(st *mem.Store) {
+			state, _, _ := mdt.ReadState(context.Background(), mdt.Inside(st))
+			st.Put(mdt.Inside(st).CommitPath(state.Intent.ID, state.Intent.Completion), []byte("other"), old)
+		}, nil, false},
+		{"committing, then a data instant of that time", 5, true, func(st *mem.Store) {
+			state, _, _ := mdt.ReadState(context.Background(), mdt.Inside(st))
+			st.Put(".hoodie/timeline/"+state.Intent.ID+".commit.requested", nil, old)
+		}, nil, false},
+		{"committing, id below the active timeline", 5, true, func(st *mem.Store) {
+			for _, p := range st.Paths() {
+				if strings.HasPrefix(p, ".hoodie/timeline/2") {
+					_ = st.Delete(context.Background(), p)
+				}
+			}
+			st.Put(".hoodie/timeline/20261201000000000.commit.requested", nil, old)
+			st.Put(".hoodie/timeline/20261201000000000.inflight", nil, old)
+			st.Put(".hoodie/timeline/20261201000000000_20261201000001000.commit", []byte("x"), old)
+		}, nil, false},
+		{"a staged file is gone", 5, true, func(st *mem.Store) {
+			state, _, _ := mdt.ReadState(context.Background(), mdt.Inside(st))
+			_ = st.Delete(context.Background(), mdt.Inside(st).File(state.Intent.Files[0].Path))
+		}, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			st, clk, i := killedAt(t, "cow_basic", c.call, c.after)
+			c.change(st)
+			cfg := config(clk, "next")
+			asked := false
+			cfg.Recheck = func(_ context.Context, after *mdt.State) error {
+				asked = true
+				if _, ok := after.Indexes[idx].Covered[i.Requested]; !ok {
+					t.Error("recheck sees the state before")
+				}
+				return c.recheck
+			}
+			s := acquired(t, st, cfg)
+			state := s.State()
+			if _, ok := state.Indexes[idx].Covered[i.Requested]; ok != c.covered {
+				t.Errorf("covered %v", state.Indexes[idx].Covered)
+			}
+			if state.Intent != nil || len(state.Burned) > 0 {
+				t.Errorf("not settled: %+v", state)
+			}
+			if c.recheck != nil && !asked {
+				t.Error("the frontier was not looked at again")
+			}
+			place := mdt.Inside(st)
+			for _, p := range st.Paths() {
+				if name := strings.TrimPrefix(p, place.MDTDir+"/"); strings.HasPrefix(name, "vector_index_") && !strings.Contains(snapshotNames(t, st), p) {
+					t.Errorf("left behind: %s", p)
+				}
+			}
+			for _, commit := range state.Commits {
+				if commit.VisibleAt.IsZero() {
+					t.Errorf("commit %s without visibleAt", commit.ID)
+				}
+			}
+		})
+	}
+}
+
+func TestRecoveryWithoutMDT(t *testing.T) {
+	t.Parallel()
+	st, clk, i := killedAt(t, "cow_basic", 6, true)
+	for _, p := range st.Paths() { // the writer deleted it; our commit file came after
+		if strings.HasPrefix(p, ".hoodie/metadata/") && !strings.HasSuffix(p, ".deltacommit") {
+			_ = st.Delete(t.Context(), p)
+		}
+	}
+	s := acquired(t, st, config(clk, "next"))
+	state := s.State()
+	if _, ok := state.Indexes[idx].Covered[i.Requested]; ok || state.Intent != nil {
+		t.Errorf("%+v", state)
+	}
+	if _, err := s.Commit(t.Context(), follow(idx, i)); !errors.Is(err, ErrNoMDT) || storage.Hint(err) == "" {
+		t.Errorf("next commit: %v, hint %q", err, storage.Hint(err))
+	}
+}
+
+func TestRebuiltMDT(t *testing.T) {
+	t.Parallel()
+	st, s, _ := built(t, "cow_basic")
+	for _, p := range st.Paths() {
+		if strings.Contains(p, "vector_index_") {
+			_ = st.Delete(t.Context(), p)
+		}
+	}
+	_, err := s.Commit(t.Context(), follow(idx, last(t, st)))
+	if !errors.Is(err, ErrFilesGone) || storage.Hint(err) == "" {
+		t.Fatalf("got %v", err)
+	}
+	// Dropping and creating again gets out of it.
+	if err := s.Drop(t.Context(), idx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(t.Context(), bootstrap(idx)); err != nil {
+		t.Fatal(err)
+	}
+	if g := s.State().Indexes[idx].LastGeneration(); g != 2 {
+		t.Errorf("generation %d", g)
+	}
+}
+
+func TestLostState(t *testing.T) {
+	t.Parallel()
+	st, s, clk := built(t, "cow_basic")
+	was := s.State()
+	if err := s.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Delete(t.Context(), ".hoodie/.tidemark/state.json"); err != nil {
+		t.Fatal(err)
+	}
+	foreign := ".hoodie/metadata/vector_index_v_idx/notes.txt"
+	st.Put(foreign, []byte("hands off"), time.Unix(0, 0))
+	cfg := config(clk, "two")
+	cfg.Create = false
+	two := open(t, st, cfg)
+	if err := two.Acquire(t.Context()); !errors.Is(err, storage.ErrNotFound) || storage.Hint(err) == "" {
+		t.Fatalf("without a state: %v", err)
+	}
+	three := acquired(t, st, config(clk, "three"))
+	state := three.State()
+	if state.LastTime < was.LastTime || len(state.Indexes) != 0 {
+		t.Errorf("last time %s, before %s", state.LastTime, was.LastTime)
+	}
+	for _, p := range st.Paths() {
+		if strings.Contains(p, "vector_index_") && p != foreign {
+			t.Errorf("left behind: %s", p)
+		}
+	}
+	if _, err := st.Stat(t.Context(), foreign); err != nil {
+		t.Errorf("a foreign file was deleted: %v", err)
+	}
+	id, err := three.Commit(t.Context(), bootstrap(idx))
+	if err != nil || id <= was.LastTime {
+		t.Errorf("id %s, %v", id, err)
+	}
+}
+
+func TestSweepLeavesRegisteredPartitionsAlone(t *testing.T) {
+	t.Parallel()
+	st, s, clk := built(t, "cow_basic")
+	_ = s.Release(t.Context())
+	orphan := ".hoodie/metadata/vector_index_v_idx/.vector-index-0000-0_20200101000000000.log.1_7427-1-0"
+	st.Put(orphan, []byte("x"), time.Unix(0, 0))
+	st.Put(".hoodie/metadata/vector_index_v_idx/.hoodie_partition_metadata", nil, time.Unix(0, 0))
+	acquired(t, st, config(clk, "two"))
+	if _, err := st.Stat(t.Context(), orphan); err != nil {
+		t.Errorf("a file in a registered partition was deleted: %v", err)
+	}
+}
+
+func TestArchivedInstants(t *testing.T) {
+	t.Parallel()
+	st := table(t, "archived")
+	s := open(t, st, config(newClock(), "one"))
+	l, err := s.look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := timeline.ArchiveFiles(t.Context(), st, ".hoodie/metadata/.hoodie", l.mdtProps)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	rows, err := s.archivedRows(t.Context(), files[0].Path, files[0].Size)
+	if err != nil || len(rows) == 0 {
+		t.Fatalf("%v, %v", rows, err)
+	}
+	inner, err := timeline.AddMillis(files[1].Min, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]bool{rows[0].Requested: true, files[1].Max: true, inner: false, "20270101000000000": false} {
+		if got, err := s.archived(t.Context(), l, at); got != want || err != nil {
+			t.Errorf("%s: %t, %v", at, got, err)
+		}
+	}
+}
+
+func TestWeakStores(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		weak func(st storage.Store) storage.Store
+	}{
+		{"creates twice", func(st storage.Store) storage.Store { return createsTwice{st} }},
+		{"ignores tags", func(st storage.Store) storage.Store { return ignoresTags{st} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			st := table(t, "cow_basic")
+			s := open(t, c.weak(st), config(newClock(), "one"))
+			if err := s.Acquire(t.Context()); !errors.Is(err, ErrWeakStore) || storage.Hint(err) == "" {
+				t.Errorf("got %v", err)
+			}
+			if _, err := st.Stat(t.Context(), ".hoodie/.tidemark/state.json"); err == nil {
+				t.Error("a state was written")
+			}
+		})
+	}
+}
+
+type createsTwice struct{ storage.Store }
+
+func (c createsTwice) Create(ctx context.Context, p string, data []byte) (storage.Info, error) {
+	_ = c.Store.Delete(ctx, p)
+	return c.Store.Create(ctx, p, data)
+}
+
+type ignoresTags struct{ storage.Store }
+
+func (c ignoresTags) Replace(ctx context.Context, p string, data []byte, _ string) (storage.Info, error) {
+	_, info, err := c.Store.ReadFile(ctx, p)
+	if err != nil {
+		info.Tag = ""
+	}
+	return c.Store.Replace(ctx, p, data, info.Tag)
+}
+
+// TestDiskFull fills the disk at each writing call in turn; once it has space again the same sink goes on.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	full := os.ErrDeadlineExceeded // any error without one of our kinds
+	for n := 1; ; n++ {
+		st, s, clk := built(t, "cow_basic")
+		_ = s.Release(t.Context())
+		i := last(t, st)
+		writesSeen, isFull := 0, false
+		armed := false
+		layer := fault.New(st, fault.Config{Before: func(_ int, op, _ string) error {
+			if armed && (op == "create" || op == "replace") {
+				if writesSeen++; writesSeen >= n {
+					isFull = true
+				}
+				if isFull {
+					return full
+				}
+			}
+			return nil
+		}})
+		two := acquired(t, layer, config(clk, "two"))
+		armed = true
+		_, err := two.Commit(t.Context(), follow(idx, i))
+		if !isFull {
+			break
+		}
+		if !errors.Is(err, full) {
+			t.Fatalf("write %d: %v", n, err)
+		}
+		armed = false
+		_, err = two.Commit(t.Context(), follow(idx, i))
+		if err != nil && !errors.Is(err, storage.ErrStale) { // stale: the attempt before became visible now
+			t.Fatalf("write %d, space again: %v", n, err)
+		}
+		if _, ok := two.State().Indexes[idx].Covered[i.Requested]; !ok {
+			t.Errorf("write %d: not covered", n)
+		}
+	}
+}
