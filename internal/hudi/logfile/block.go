@@ -69,6 +69,8 @@ type Block struct {
 	Content []byte
 	// Reason says why a region is corrupt; "" otherwise.
 	Reason string
+	// File is the caller's mark, for blocks of several files handed to Effective; this package leaves it at 0.
+	File int
 	// Trailing marks a corrupt region of 1 to 5 bytes behind the last block, which Hudi takes for the end of the file.
 	Trailing bool
 }
