@@ -47,6 +47,16 @@ func (d *Decoder) Decode(value []byte) (Record, error) {
 	return DecodeRecord(rec)
 }
 
+// Decode decodes one value written with the given schema; it takes the hand-written path when that is ours. See
+// Decoder.Decode.
+func Decode(schema *avrox.Schema, value []byte) (Record, error) {
+	d := Decoder{schema: schema}
+	if schema.Text() == SchemaJSON { // the same string in nearly every case, so no comparison of its bytes
+		d.schema = nil
+	}
+	return d.Decode(value)
+}
+
 // fields reads a nested record by field name. A field that the writer's schema does not have is zero: layouts
 // differ in a few fields. A required field that is missing is kept as a fault.
 type fields struct {

@@ -180,6 +180,9 @@ func TestGoldenRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if direct, err := delta.Decode(generic, stored); err != nil || !cmp.Equal(plain(direct), plain(rec)) {
+			t.Errorf("%s: by schema %v", c.Name, err)
+		}
 		byName, err := delta.DecodeRecord(r)
 		if err != nil || !cmp.Equal(plain(byName), plain(rec)) {
 			t.Errorf("%s: by field name %v: %s", c.Name, err, cmp.Diff(plain(byName), plain(rec)))
