@@ -226,7 +226,7 @@ func TestRenewal(t *testing.T) {
 		}
 		two := open(t, base, Config{Schema: testSchema, Create: true, Owner: "two", Host: "b"})
 		for range 10 {
-			time.Sleep(20 * time.Second) // of the bubble's clock
+			<-time.After(20 * time.Second) // of the bubble's clock
 			var held *LeaseError
 			if err := two.Acquire(t.Context()); !errors.As(err, &held) {
 				t.Fatalf("the lease ended while its owner lives: %v", err)
