@@ -299,7 +299,6 @@ func (l *look) prune(x *mdt.Index) {
 type part struct {
 	o        opened
 	batch    *delta.Batch
-	counters map[int]delta.Counters
 	markers  []markers.Group
 	frontier markers.Frontier
 }
@@ -318,16 +317,12 @@ func (l *look) part(ctx context.Context, c cohort, o opened, i int, done []cover
 		instants = append(instants, d.instant)
 		set.Covered[d.instant.Requested] = d.instant.Completed
 	}
-	builder := &delta.Builder{Generation: o.gen.Number, Router: o.gen, Segments: o.gen.Segments, Groups: o.gen.Groups}
-	batch, err := builder.Build(ctx, delta.Reduce(changes))
+	batch, err := o.gen.Builder().Build(ctx, delta.Reduce(changes))
 	if err != nil {
 		return part{}, fmt.Errorf("build postings of index %s: %w", o.index.Name, err)
 	}
 	p := part{o: o, batch: batch, markers: markers.Groups(instants, c.set.Covered)}
 	p.frontier = markers.Compute(markers.Frontier{Requested: o.index.Frontier.Requested, Completed: o.index.Frontier.Completed}, set, l.writes, l.pending)
-	if p.counters, err = o.gen.Counters(ctx, o.view, batch.Touched); err != nil {
-		return part{}, fmt.Errorf("read counters of index %s: %w", o.index.Name, err)
-	}
 	return p, nil
 }
 
@@ -339,7 +334,7 @@ func (p part) files(id string) ([]sink.FileRecords, error) {
 	}
 	g := p.o.gen
 	records := append([]delta.KV(nil), p.batch.Records...)
-	records = append(records, p.batch.Stats(func(c int) delta.Counters { return p.counters[c] }, at)...)
+	records = append(records, p.batch.Stats(func(c int) delta.Counters { return g.Counters[c] }, at)...)
 	put := func(key []byte, r delta.Record) {
 		records = append(records, delta.KV{Key: key, Value: delta.EncodeRecord(nil, r), Group: delta.FileGroup(key, g.Groups)})
 	}
@@ -347,7 +342,7 @@ func (p part) files(id string) ([]sink.FileRecords, error) {
 		put(delta.MarkerKey(g.Number, m.Completed), &delta.SourceInstantMarker{DataInstant: m.Text()})
 	}
 	manifest := *g.Manifest
-	manifest.VerifiedFrontier = p.frontier.Completed
+	manifest.VerifiedFrontier = &p.frontier.Completed
 	put(delta.ManifestKey(g.Number), &manifest)
 	delta.SortKV(records)
 
