@@ -1,0 +1,268 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tidemark/internal/hudi/basefile"
+	"tidemark/internal/storage"
+)
+
+// ReadMerged hands every row of a slice to fn: the base file's rows in file order, each merged with what the logs say about its key, then
+// rows that only the logs have, in the order of their first occurrence. A key occurs once, except where the base file holds it
+// several times: then the first copy is merged with the logs and the others are handed on as they are. A file that vanished since
+// the slice was found is ErrGone. An error of fn ends the reading.
+func (t *Table) ReadMerged(ctx context.Context, s Slice, c Columns, fn func(Row) error) error {
+	p, err := t.plan(c)
+	if err != nil {
+		return err
+	}
+	l, err := t.readLogs(ctx, s, p, nil)
+	if err != nil {
+		return err
+	}
+	m := &merger{t: t, p: p, s: s, logs: l, seen: map[string]bool{}, fn: fn}
+	if s.Base != nil {
+		if err := m.base(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return m.rest()
+}
+
+// ReadKeys is ReadMerged for some keys only: the base file's key column is read whole, its other columns only where the keys
+// lie.
+func (t *Table) ReadKeys(ctx context.Context, s Slice, c Columns, keys map[string]bool, fn func(Row) error) error {
+	p, err := t.plan(c)
+	if err != nil {
+		return err
+	}
+	wanted := func(key string) bool { return keys[key] }
+	l, err := t.readLogs(ctx, s, p, wanted)
+	if err != nil {
+		return err
+	}
+	m := &merger{t: t, p: p, s: s, logs: l, seen: map[string]bool{}, fn: fn}
+	if s.Base != nil {
+		positions, err := m.find(ctx, wanted)
+		if err != nil {
+			return err
+		}
+		if err := m.base(ctx, positions); err != nil {
+			return err
+		}
+	}
+	return m.rest()
+}
+
+// ReadPositions hands the base file's rows at ascending positions to fn, reading only the pages that hold them. The logs of
+// the slice are not looked at: a row is current exactly if its key is in none of them, which is what a locator with a position
+// says. Compare Row.Key with the key expected. Rows that mark themselves as deleted are left out.
+func (t *Table) ReadPositions(ctx context.Context, s Slice, c Columns, positions []int64, fn func(Row) error) error {
+	p, err := t.plan(c)
+	if err != nil {
+		return err
+	}
+	if s.Base == nil {
+		return fmt.Errorf("read positions of %s: the slice has no base file: %w", s.Group, storage.ErrNotFound)
+	}
+	m := &merger{t: t, p: p, s: s, logs: &logs{}, seen: map[string]bool{}, fn: fn}
+	return m.base(ctx, append([]int64{}, positions...))
+}
+
+// merger joins base rows with folded log records.
+type merger struct {
+	t    *Table
+	p    *plan
+	s    Slice
+	logs *logs
+	seen map[string]bool // log keys that met a base row
+	fn   func(Row) error
+	// stop is an error of fn, which is not dressed up as a failure to read.
+	stop error
+}
+
+func (m *merger) open(ctx context.Context) (*basefile.File, error) {
+	f, err := basefile.Open(ctx, m.t.source(kindBase, m.s.Base.Path, m.s.Base.Size))
+	if err != nil {
+		return nil, m.failed(err)
+	}
+	return f, nil
+}
+
+func (m *merger) failed(err error) error {
+	if m.stop != nil {
+		return m.stop
+	}
+	return &storage.Error{Op: "read base file", Path: m.s.Base.Path, Err: gone(err)}
+}
+
+// gone makes a vanished data file ErrGone.
+func gone(err error) error {
+	if errors.Is(err, storage.ErrNotFound) && !errors.Is(err, ErrGone) {
+		return fmt.Errorf("%v: %w", err, ErrGone)
+	}
+	return err
+}
+
+// base reads the base file: all rows, or those at positions if that is not nil.
+func (m *merger) base(ctx context.Context, positions []int64) error {
+	f, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	names, at, err := m.p.columnsOf(f)
+	if err == nil {
+		err = m.checkKeys(f)
+	}
+	if err != nil {
+		return m.failed(err)
+	}
+	kinds := make([]basefile.Kind, len(names))
+	for j, name := range names {
+		kinds[j] = f.ColumnKind(name)
+	}
+	vals := make([]any, len(m.p.names))
+	each := func(r basefile.Row) error {
+		for j, i := range at {
+			vals[i] = fromBase(kinds[j], r.Values[j])
+		}
+		return m.row(r.Position, vals)
+	}
+	if positions != nil {
+		err = f.ReadAt(ctx, names, positions, each)
+	} else {
+		err = f.Read(ctx, names, each)
+	}
+	if err != nil {
+		return m.failed(err)
+	}
+	return nil
+}
+
+func (m *merger) checkKeys(f *basefile.File) error {
+	need := m.p.keys
+	if m.p.key >= 0 {
+		need = []int{m.p.key}
+	}
+	for _, i := range need {
+		if !f.HasColumn(m.p.names[i]) {
+			return fmt.Errorf("no key column %s: %w", m.p.names[i], storage.ErrCorrupt)
+		}
+	}
+	return nil
+}
+
+// find returns the positions of the wanted keys.
+func (m *merger) find(ctx context.Context, wanted func(string) bool) ([]int64, error) {
+	f, err := m.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.checkKeys(f); err != nil {
+		return nil, m.failed(err)
+	}
+	at := m.p.keys
+	if m.p.key >= 0 {
+		at = []int{m.p.key}
+	}
+	names := make([]string, len(at))
+	for j, i := range at {
+		names[j] = m.p.names[i]
+	}
+	positions := []int64{}
+	vals := make([]any, len(m.p.names))
+	err = f.Read(ctx, names, func(r basefile.Row) error {
+		for j, i := range at {
+			vals[i] = fromBase(f.ColumnKind(names[j]), r.Values[j])
+		}
+		key, err := m.p.keyOf(vals)
+		if err == nil && wanted(key) {
+			positions = append(positions, r.Position)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, m.failed(err)
+	}
+	return positions, nil
+}
+
+// row merges one base row and hands it on. vals is reused.
+func (m *merger) row(position int64, vals []any) error {
+	key, err := m.p.keyOf(vals)
+	if err != nil {
+		return fmt.Errorf("row %d: %w", position, err)
+	}
+	log := m.logs.byKey[key]
+	if log == nil {
+		if m.p.isDelete(vals) {
+			return nil
+		}
+		return m.emit(key, position, vals)
+	}
+	if m.seen[key] { // a further copy of the key: only the first one is merged
+		if m.p.isDelete(vals) {
+			return nil
+		}
+		return m.emit(key, -1, vals)
+	}
+	m.seen[key] = true
+	order, err := m.p.orderingOf(vals)
+	if err != nil {
+		return fmt.Errorf("row %d: %w", position, err)
+	}
+	deleted := m.p.isDelete(vals)
+	out, keep, err := m.p.final(&record{order: order, vals: vals}, log)
+	switch {
+	case err != nil:
+		return fmt.Errorf("row %d, key %q: %w", position, key, err)
+	case keep && !deleted:
+		return m.emit(key, -1, vals)
+	case out != nil:
+		return m.emit(key, -1, out.vals)
+	}
+	return nil
+}
+
+// rest hands on what only the logs have.
+func (m *merger) rest() error {
+	for _, key := range m.logs.order {
+		r := m.logs.byKey[key]
+		if m.seen[key] || r.deleted {
+			continue
+		}
+		if r.has != nil {
+			return fmt.Errorf("read logs of %s: partial update of key %q, which no older version completes: %w", m.s.Group, key, storage.ErrCorrupt)
+		}
+		if err := m.emit(key, -1, r.vals); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *merger) emit(key string, position int64, vals []any) error {
+	row := Row{Key: key, Partition: m.s.Partition, Position: position}
+	if m.p.commit >= 0 {
+		row.CommitTime, _ = vals[m.p.commit].(string)
+	}
+	if len(m.p.vectors) > 0 {
+		row.Vectors = make([][]byte, len(m.p.vectors))
+		for i, at := range m.p.vectors {
+			row.Vectors[i], _ = vals[at].([]byte)
+		}
+	}
+	if len(m.p.others) > 0 {
+		row.Others = make([]any, len(m.p.others))
+		for i, at := range m.p.others {
+			row.Others[i] = forPeople(vals[at])
+		}
+	}
+	if err := m.fn(row); err != nil {
+		m.stop = err
+		return err
+	}
+	return nil
+}
