@@ -1,0 +1,372 @@
+package coverage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/markers"
+	"tidemark/timeline"
+)
+
+// maxDueRead bounds how many due commits are decoded to find one that cannot be: as many as one batch holds.
+const maxDueRead = 64
+
+// index judges one index. An error means that the table could not be read now.
+func (l *look) index(ctx context.Context, x *mdt.Index) (IndexStatus, error) {
+	s := l.blank(x)
+	if err := l.props.CheckReadable(); err != nil {
+		s.set(StateUnsupported, unwrapReason(err), storage.Hint(err))
+		return s, nil
+	}
+	v, err := judge(ctx, l.deps.Place.Store, l.props, l.tl, l.state, x)
+	if err != nil {
+		s.set(StateStalled, err.Error(), storage.Hint(err))
+		return s, nil
+	}
+	l.measure(&s, x, v)
+	for _, step := range []func(context.Context, *IndexStatus, *mdt.Index, Verdict) (bool, error){
+		l.absent, l.closed, l.blocked, l.moving,
+	} {
+		done, err := step(ctx, &s, x, v)
+		if ctx.Err() != nil {
+			return IndexStatus{}, ctx.Err()
+		}
+		if err != nil {
+			s.Fresh = false
+			s.set(StateStalled, err.Error(), storage.Hint(err))
+			return s, nil
+		}
+		if done {
+			return s, nil
+		}
+	}
+	return s, nil
+}
+
+// measure fills what is counted: frontier, lag, gaps.
+func (l *look) measure(s *IndexStatus, x *mdt.Index, v Verdict) {
+	s.Fresh = v.Fresh
+	if x.Frontier.Completed != "" {
+		s.Frontier = &Times{x.Frontier.Requested, x.Frontier.Completed}
+	}
+	if v.Frontier.HeldBy != nil {
+		s.HeldBy = &v.Frontier.HeldBy.Requested
+	}
+	for _, d := range l.state.Degraded {
+		if d.Index == x.Name {
+			s.Degraded++
+		}
+	}
+	s.CoveredAhead = &v.Lag.CoveredAhead
+	if v.Known() {
+		s.LagInstants = &v.Lag.Instants
+		s.LagSeconds = seconds(v)
+		if v.Lag.Instants == 0 {
+			s.OldestUncovered = new(float64)
+		} else if at, ok := l.moment(v.Lag.FirstUncovered.Completed); ok {
+			if age := l.deps.now().Sub(at).Seconds(); age >= 0 { // a negative age is a wrong clock or zone, not an age
+				s.OldestUncovered = &age
+			}
+		}
+	}
+	s.Gaps = append(s.Gaps, l.gaps(x, v)...)
+	s.Horizon = l.horizon(v)
+}
+
+// seconds is the lag in seconds: both ends are texts of one zone, so no offset is needed.
+func seconds(v Verdict) *float64 {
+	if v.Lag.Instants == 0 {
+		return new(float64)
+	}
+	latest, err1 := timeline.InstantTime(v.Lag.Latest.Completed, time.UTC)
+	upto, err2 := timeline.InstantTime(v.Lag.Upto, time.UTC)
+	if err1 != nil || err2 != nil {
+		return nil
+	}
+	lag := max(latest.Sub(upto).Seconds(), 0)
+	return &lag
+}
+
+// gaps lists what keeps the index from covering the newest snapshot or its frontier from following.
+func (l *look) gaps(x *mdt.Index, v Verdict) []Gap {
+	var out []Gap
+	set := setOf(x)
+	for _, requested := range v.Vanished {
+		completed, ok := set.Covered[requested]
+		if !ok {
+			completed = set.Baseline[requested]
+		}
+		out = append(out, Gap{Requested: requested, Completed: &completed, Reason: "restored"})
+	}
+	if v.Behind {
+		out = append(out, Gap{Requested: x.Frontier.Requested, Reason: "archived"})
+	}
+	for _, i := range v.Due {
+		reason := "pending"
+		if _, aside := l.state.Quarantine[i.Requested]; aside {
+			reason = "quarantined"
+		} else if i.Size == 0 {
+			reason = "failed"
+		}
+		out = append(out, Gap{Requested: i.Requested, Completed: &i.Completed, Action: i.Action, Reason: reason})
+	}
+	for _, i := range l.tl.Pending() {
+		if markers.Holds(i) && i.Requested < v.Lag.Latest.Completed {
+			out = append(out, Gap{Requested: i.Requested, Action: i.Action, Reason: "inflight"})
+		}
+	}
+	return out
+}
+
+// absent finds an index that is not there (any more), or not ours.
+func (l *look) absent(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdict) (bool, error) {
+	rebuild := l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)) + " && " +
+		l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))
+	if err := l.props.CheckWritable(); err != nil {
+		s.set(StateAbsent, "the metadata table that held the index is gone: "+unwrapReason(err), storage.Hint(err))
+		return true, nil
+	}
+	if _, err := l.deps.Place.Store.Stat(ctx, l.deps.Place.File(".hoodie/hoodie.properties")); gone(err) {
+		s.set(StateAbsent, "the metadata table that held the index is gone: a writer with hoodie.metadata.enable=false deletes it", rebuild)
+		return true, nil
+	} else if err != nil {
+		return false, err
+	}
+	dir, err := listDir(ctx, l.deps.Place.Store, l.deps.Place.File(x.Dir))
+	if err != nil {
+		return false, err
+	}
+	if file, missing := missingFile(l.deps.Place, l.state.Live(x.Name), dir); missing {
+		s.set(StateAbsent, fmt.Sprintf("file %s of the index is gone or has another size: the metadata table was rebuilt, or someone deleted it", file), rebuild)
+		return true, nil
+	}
+	if _, active := x.Active(); !active {
+		s.set(StateAbsent, "the index is not built yet: no generation is active", l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name)))
+		return true, nil
+	}
+	why, err := handedOver(ctx, l.deps.Place, l.props, x.Dir, dir)
+	if err != nil {
+		return false, err
+	}
+	if why != "" {
+		s.set(StateHandedOver, "partition "+x.Dir+" is "+strings.TrimPrefix(why, "is ")+": an engine that knows vector indexes owns it now",
+			l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)))
+		return true, nil
+	}
+	return false, nil
+}
+
+// closed finds an index whose column is no longer what it was built on.
+func (l *look) closed(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verdict) (bool, error) {
+	schema, err := l.schema(ctx)
+	if errors.Is(err, storage.ErrCorrupt) && len(v.Due) > 0 {
+		return false, nil // a damaged commit, which blocked names
+	}
+	if err != nil {
+		return false, err
+	}
+	now := "is gone"
+	if f, ok := schema.Field(x.Column); ok {
+		switch {
+		case f.Vector == nil && f.VectorProblem != "":
+			now = "cannot be used: " + f.VectorProblem
+		case f.Vector == nil:
+			now = fmt.Sprintf("is now of type %s", f.Type)
+		case f.Vector.Dim != x.Dim || f.Vector.Element != x.Element:
+			now = "is now " + f.Vector.String()
+		default:
+			return false, nil
+		}
+	}
+	s.set(StateFailClosed, fmt.Sprintf("vector column %s %s; the index was built on %d × %s", x.Column, now, x.Dim, x.Element),
+		l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)))
+	return true, nil
+}
+
+// blocked finds what an operator must decide.
+func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verdict) (bool, error) {
+	rebuild := l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)) + " && " +
+		l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))
+	if len(v.Vanished) > 0 || v.Behind {
+		s.set(StateBlocked, v.Reason, rebuild)
+		return true, nil
+	}
+	for _, i := range v.Unhandled {
+		requested, err := undid(ctx, l.deps.Place.Store, l.props, i, setOf(x))
+		if err != nil {
+			return false, err
+		}
+		if requested != "" {
+			s.set(StateBlocked, fmt.Sprintf("%s %s undid commit %s, which the index holds", i.Action, i.Requested, requested), rebuild)
+			return true, nil
+		}
+	}
+	for n, i := range v.Due {
+		if q, aside := l.state.Quarantine[i.Requested]; aside {
+			s.set(StateBlocked, fmt.Sprintf("%s %s was set aside after %s: %s", i.Action, i.Requested, count(q.Attempts, "attempt"), q.Reason),
+				l.command("retry", i.Requested))
+			return true, nil
+		}
+		if n >= maxDueRead {
+			break
+		}
+		_, err := timeline.ReadCommit(ctx, l.deps.Place.Store, table.HoodieDir, l.props, i)
+		if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrUnsupported) {
+			s.set(StateBlocked, fmt.Sprintf("completed %s %s proves nothing: %v", i.Action, i.Requested, err),
+				fmt.Sprintf("roll %s back, or repair its file, with Hudi's tools", i.Requested))
+			for g := range s.Gaps {
+				if s.Gaps[g].Requested == i.Requested && s.Gaps[g].Reason == "pending" {
+					s.Gaps[g].Reason = "failed"
+				}
+			}
+			return true, nil
+		}
+		if err != nil && !gone(err) {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// moving fills the states of an index that works.
+func (l *look) moving(ctx context.Context, s *IndexStatus, _ *mdt.Index, v Verdict) (bool, error) {
+	held := v.Frontier.HeldBy
+	switch {
+	case l.state.Paused:
+		reason := "paused by an operator"
+		if v.Reason != "" {
+			reason += "; " + v.Reason
+		}
+		s.set(StatePaused, reason, l.command("resume", ""))
+	case v.Reason != "":
+		s.set(StateCatchingUp, v.Reason, l.command("sync", ""))
+	case s.Degraded > 0:
+		s.set(StateDegraded, fmt.Sprintf("dead rows of %s are unknown: their earlier slices were gone when a commit was compared. Searches drop such rows", count(s.Degraded, "file group")),
+			l.command("verify", ""))
+	case held != nil && held.State != timeline.Completed:
+		reason, next, err := l.held(ctx, *held)
+		if err != nil {
+			return false, err
+		}
+		s.set(StateWaiting, reason, next)
+	default:
+		s.set(StateFresh, "", "")
+	}
+	return true, nil
+}
+
+// held describes the pending write that holds the frontier: age, signs of life, and what to do.
+func (l *look) held(ctx context.Context, i timeline.Instant) (reason, next string, err error) {
+	reason = fmt.Sprintf("the frontier waits for %s %s, which is %s", i.Action, i.Requested, i.State)
+	age := time.Duration(-1)
+	if at, ok := l.moment(i.Requested); ok && l.deps.now().After(at) {
+		age = l.deps.now().Sub(at)
+		reason += " since " + short(age)
+	}
+	info, err := l.deps.Place.Store.Stat(ctx, table.HoodieDir+"/.heartbeat/"+i.Requested)
+	switch {
+	case err == nil && !info.ModTime.IsZero():
+		reason += ", last heartbeat " + short(l.deps.now().Sub(info.ModTime)) + " ago"
+	case gone(err):
+		reason += ", without a heartbeat file"
+	case err != nil:
+		return "", "", err
+	}
+	next = l.command("status", "")
+	if age > staleInflight {
+		next = fmt.Sprintf("if its writer is dead: hudi-cli 'commit rollback --commit %s', or let the next writer roll it back", i.Requested)
+	}
+	return reason, next, nil
+}
+
+// staleInflight is when a pending write looks like one that a dead writer left: Hudi's own heartbeats expire after minutes,
+// and Flink may keep an instant open for as long as its job is idle.
+const staleInflight = time.Hour
+
+// short prints a duration in its largest whole unit.
+func short(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days", int(d.Hours()/24))
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%d s", int(math.Round(d.Seconds())))
+}
+
+// horizon is how many more commits the table takes until it forgets what the first uncovered instant needs. Only settings
+// that the table itself carries count: a writer's own are not visible from outside, so this is mostly null.
+func (l *look) horizon(v Verdict) Horizon {
+	var h Horizon
+	if len(v.Due) == 0 {
+		return h
+	}
+	since := 0 // completed commits from the first uncovered one on
+	for _, w := range l.tl.Writes() {
+		if w.Requested >= v.Due[0].Requested {
+			since++
+		}
+	}
+	// The cleaner keeps what the snapshot before each of the newest commits needs.
+	if retained, ok := l.setting("hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained"); ok {
+		left := max(retained-since+1, 0)
+		h.Cleaner = &left
+	}
+	// The archiver leaves the newest min commits.
+	if keep, ok := l.setting("hoodie.keep.min.commits"); ok {
+		left := max(keep-since+1, 0)
+		h.Archiver = &left
+	}
+	return h
+}
+
+func (l *look) setting(keys ...string) (int, bool) {
+	for _, k := range keys {
+		if n, err := strconv.Atoi(l.props.Raw[k]); err == nil && n > 0 {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// command is a tidemark command on this table.
+func (l *look) command(name, rest string) string {
+	text := "tidemark " + name + " " + quote(l.deps.table())
+	if rest != "" {
+		text += " " + rest
+	}
+	return text
+}
+
+// quote makes a word safe to paste into a shell.
+func quote(s string) string {
+	plain := s != ""
+	for _, r := range s {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+=,", r) {
+			plain = false
+		}
+	}
+	if plain {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// unwrapReason is an error's text without the operation that met it.
+func unwrapReason(err error) string {
+	var e *storage.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return strings.TrimSuffix(strings.TrimSuffix(e.Err.Error(), ": "+storage.ErrUnsupported.Error()), ": "+storage.ErrNotFound.Error())
+	}
+	return err.Error()
+}

@@ -1,0 +1,182 @@
+package coverage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/markers"
+	"tidemark/timeline"
+)
+
+// Verdict is what an index covers of the newest snapshot, decided on sets (design, decision 9; protocol 0.2).
+type Verdict struct {
+	// Fresh is true only if exactly the completed data writes of the snapshot are incorporated, none has vanished, every
+	// restore and rollback is dealt with, and what is archived lies at or below the frontier.
+	Fresh bool
+	// Lag counts the completed data writes that are not incorporated.
+	Lag markers.Lag
+	// Due are those writes, in completion order.
+	Due []timeline.Instant
+	// Frontier is the largest frontier that the timeline allows, with what holds it.
+	Frontier markers.Frontier
+	// Vanished are the requested times of incorporated instants that were undone.
+	Vanished []string
+	// Unhandled are completed restores and rollbacks that the state has not dealt with.
+	Unhandled []timeline.Instant
+	// Behind says that the frontier lies before the archive, so that commits may have been missed.
+	Behind bool
+	// Reason says in one clause why the index is not fresh; empty if it is.
+	Reason string
+}
+
+// Known says whether Lag counts all that is not incorporated: not so when commits may have been archived unseen.
+func (v Verdict) Known() bool { return !v.Behind }
+
+// setOf returns what an index incorporates.
+func setOf(x *mdt.Index) markers.Set {
+	return markers.Set{Baseline: x.Baseline.Instants, Before: x.Baseline.Before, Covered: x.Covered}
+}
+
+// Fresh judges one index against an opened table. st must have been read before t was opened: the other way round a commit
+// covered in between would look undone. It makes no listing of its own, and looks at the archive only where the active
+// timeline does not reach back to the frontier.
+func Fresh(ctx context.Context, t *table.Table, st *mdt.State, index string) (Verdict, error) {
+	x := st.Indexes[index]
+	if x == nil || x.Dropped {
+		return Verdict{}, noIndex(index)
+	}
+	v, err := judge(ctx, t.Store, t.Props, t.Timeline, st, x)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if _, active := x.Active(); !active {
+		v.Fresh, v.Reason = false, "the index has no active generation"
+	}
+	return v, nil
+}
+
+func judge(ctx context.Context, st storage.Store, p *timeline.Properties, tl *timeline.Timeline, state *mdt.State, x *mdt.Index) (Verdict, error) {
+	set, frontier, earliest := setOf(x), markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}, tl.Earliest()
+	archived := false
+	if !markers.Known(frontier, set, earliest, true) {
+		files, err := timeline.ArchiveFiles(ctx, st, table.HoodieDir, p)
+		if err != nil {
+			return Verdict{}, fmt.Errorf("judge index %s: %w", x.Name, err)
+		}
+		archived = len(files) > 0
+	}
+	return decide(tl, state.Restores, set, frontier, archived), nil
+}
+
+// decide is judge over plain data.
+func decide(tl *timeline.Timeline, handled map[string]string, set markers.Set, frontier markers.Frontier, archived bool) Verdict {
+	writes := tl.Writes()
+	v := Verdict{
+		Lag:      markers.Measure(set, writes, frontier.Completed),
+		Due:      set.Due(writes),
+		Frontier: markers.Compute(frontier, set, writes, tl.Pending()),
+		Vanished: markers.Vanished(set, writes, tl.Earliest()),
+		Behind:   !markers.Known(frontier, set, tl.Earliest(), archived),
+	}
+	for _, a := range []timeline.Action{timeline.Restore, timeline.Rollback} {
+		for _, i := range tl.CompletedOf(a) {
+			// A derived completion time changes when the table is copied, so the requested time decides there.
+			if done, ok := handled[i.Requested]; !ok || done != i.Completed && !i.Derived {
+				v.Unhandled = append(v.Unhandled, i)
+			}
+		}
+	}
+	slices.SortFunc(v.Unhandled, markers.ByCompletion)
+	v.Reason = v.reason(frontier, tl.Earliest())
+	v.Fresh = v.Reason == ""
+	return v
+}
+
+func (v Verdict) reason(frontier markers.Frontier, earliest string) string {
+	switch {
+	case len(v.Vanished) > 0:
+		return fmt.Sprintf("commit %s, which the index holds, was rolled back or restored away (%d in all)", v.Vanished[0], len(v.Vanished))
+	case v.Behind:
+		return fmt.Sprintf("commits before %s were archived, and the index is only known to be complete up to %s", earliest, orNone(frontier.Completed))
+	case len(v.Unhandled) > 0:
+		return fmt.Sprintf("%s %s is not dealt with yet", v.Unhandled[0].Action, v.Unhandled[0].Requested)
+	case len(v.Due) > 0:
+		return fmt.Sprintf("%s not covered, the first is %s %s", count(len(v.Due), "commit"), v.Due[0].Action, v.Due[0].Requested)
+	}
+	return ""
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}
+
+// undid says whether a completed restore or rollback undid an instant of the set.
+func undid(ctx context.Context, st storage.Store, p *timeline.Properties, i timeline.Instant, set markers.Set) (string, error) {
+	var targets []string
+	if i.Action == timeline.Rollback {
+		m, err := timeline.ReadRollback(ctx, st, table.HoodieDir, p, i)
+		if err != nil {
+			return "", err
+		}
+		targets = m.Instants
+	} else {
+		m, err := timeline.ReadRestore(ctx, st, table.HoodieDir, p, i)
+		if err != nil {
+			return "", err
+		}
+		for _, r := range m.Instants {
+			targets = append(targets, r.Requested)
+		}
+	}
+	for _, requested := range targets {
+		_, base := set.Baseline[requested]
+		_, covered := set.Covered[requested]
+		if base || covered {
+			return requested, nil
+		}
+	}
+	return "", nil
+}
+
+func noIndex(name string) error {
+	return &storage.Error{Op: "find index", Path: name, Err: storage.ErrNotFound, Hint: "see what there is: tidemark index list"}
+}
+
+// pick returns the index that is meant: the named one, or the only one.
+func pick(st *mdt.State, name string) (*mdt.Index, error) {
+	var names []string
+	for n, x := range st.Indexes {
+		if !x.Dropped {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	switch {
+	case name != "" && slices.Contains(names, name):
+		return st.Indexes[name], nil
+	case name == "" && len(names) == 1:
+		return st.Indexes[names[0]], nil
+	case name == "" && len(names) > 1:
+		return nil, &storage.Error{Op: "find index", Path: fmt.Sprint(names), Hint: "say which with --index NAME",
+			Err: fmt.Errorf("the table has %d indexes: %w", len(names), storage.ErrRefused)}
+	}
+	return nil, noIndex(name)
+}
+
+// gone says whether an error means that a file is not there.
+func gone(err error) bool { return errors.Is(err, storage.ErrNotFound) }

@@ -1,0 +1,79 @@
+package coverage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/timeline"
+)
+
+// Marker is what one covered commit was. Its JSON form is fixed (design, section 5).
+type Marker struct {
+	Index     string `json:"index"`
+	Requested string `json:"requested"`
+	Completed string `json:"completed"`
+	// Action is that of the completed file, Operation the writer's operation type.
+	Action    string `json:"action"`
+	Operation string `json:"operation"`
+	// Mode is full, current_only or merged.
+	Mode   string           `json:"mode"`
+	Counts map[string]int64 `json:"counts"`
+	// MDTInstant is the commit of the metadata table that holds its changes and its marker.
+	MDTInstant string `json:"mdt_instant"`
+	// LagMS is how long after the data commit its changes were visible; null where the table's zone is not known.
+	LagMS *int64 `json:"lag_ms"`
+}
+
+// classes are the counts that every marker has.
+var classes = []string{"insert", "vector_update", "locator_refresh", "delete", "unchanged", "unindexable"}
+
+// Markers lists the covered commits whose evidence the state holds, by completion time, the newest last ones if last > 0.
+// index "" means all indexes. A table without an index is storage.ErrNotFound.
+func Markers(ctx context.Context, d Deps, index string, last int) ([]Marker, error) {
+	st, _, err := mdt.ReadState(ctx, d.Place)
+	if err != nil {
+		return nil, err
+	}
+	if index != "" {
+		if x := st.Indexes[index]; x == nil || x.Dropped {
+			return nil, noIndex(index)
+		}
+	}
+	l := &look{deps: d, state: st}
+	// Without the timeline the markers are still true; only the lag cannot be told.
+	if l.props, l.tl, err = timeline.Open(ctx, d.Place.Store, table.HoodieDir); err == nil {
+		l.setOffset()
+	} else if !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) && !errors.Is(err, storage.ErrUnsupported) {
+		return nil, err
+	}
+	out := []Marker{}
+	for _, c := range st.Commits {
+		for _, i := range c.Covered {
+			if x := st.Indexes[i.Index]; x == nil || x.Dropped || index != "" && i.Index != index {
+				continue
+			}
+			m := Marker{Index: i.Index, Requested: i.Requested, Completed: i.Completed, Action: i.Action, Operation: i.Operation,
+				Mode: i.Mode, Counts: map[string]int64{}, MDTInstant: c.ID}
+			for _, class := range classes {
+				m.Counts[class] = i.Counts[class]
+			}
+			if at, ok := l.moment(i.Completed); ok && !c.VisibleAt.IsZero() {
+				ms := c.VisibleAt.Sub(at).Milliseconds()
+				m.LagMS = &ms
+			}
+			out = append(out, m)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Marker) int {
+		return cmp.Or(cmp.Compare(a.Completed, b.Completed), cmp.Compare(a.Requested, b.Requested), cmp.Compare(a.Index, b.Index))
+	})
+	if last > 0 && len(out) > last {
+		out = out[len(out)-last:]
+	}
+	return out, nil
+}

@@ -1,0 +1,55 @@
+package coverage
+
+import (
+	"fmt"
+	"time"
+)
+
+// Sentence says for people whether the index is fresh, how far it is behind, why, and what to type.
+func (s IndexStatus) Sentence() string {
+	name := "no index"
+	if s.Index != nil {
+		name = "index " + *s.Index
+	}
+	if s.Fresh {
+		text := "fresh: " + name + " covers every commit"
+		if s.Latest != nil {
+			text += " up to " + s.Latest.Requested
+		}
+		return text + s.tail()
+	}
+	text := "not fresh: " + name
+	if s.Index != nil {
+		text += s.behind()
+	}
+	return text + s.tail()
+}
+
+// behind tells the lag, where it is known.
+func (s IndexStatus) behind() string {
+	switch {
+	case s.LagInstants == nil:
+		return ", lag unknown"
+	case *s.LagInstants == 0:
+		return ""
+	}
+	text := fmt.Sprintf(", %s behind", count(*s.LagInstants, "commit"))
+	if s.LagSeconds != nil {
+		text += fmt.Sprintf(" (%s)", short(time.Duration(*s.LagSeconds*float64(time.Second))))
+	}
+	return text
+}
+
+func (s IndexStatus) tail() string {
+	text := ""
+	if s.State != StateFresh {
+		text += " (" + string(s.State) + ")"
+	}
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	if s.Next != "" {
+		text += "; next: " + s.Next
+	}
+	return text
+}

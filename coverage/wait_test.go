@@ -1,0 +1,150 @@
+package coverage_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tidemark/coverage"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWaitLooksOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5, 3)
+	w.instant(at(6, 0)+".inflight", "")
+	w.instant(at(7, 0)+"_"+at(7, 1)+".clean", "")
+	for instant, want := range map[string]bool{
+		at(1, 0): true, at(1, 10): true, at(3, 0): true, at(3, 10): true, // baseline and covered, by both times
+		at(4, 0): false, at(5, 10): false, // due
+		at(6, 0): false,                                         // pending
+		at(9, 0): false,                                         // unknown, may come
+		at(0, 0): true, "20200101000000000": true, "2019": true, // archived below the frontier
+	} {
+		res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: instant})
+		if err != nil || res.Covered != want || res.Covered == (res.Reason != "") {
+			t.Errorf("%s: got %+v, %v, want %v", instant, res, err, want)
+		}
+		if res != nil && (res.Frontier == nil || res.Frontier.Requested != at(3, 0)) {
+			t.Errorf("frontier %+v", res.Frontier)
+		}
+	}
+	if _, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: at(7, 0)}); !errors.Is(err, storage.ErrUnsupported) {
+		t.Errorf("a clean: %v", err)
+	}
+	w.index().Frontier = mdt.Frontier{}
+	if res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: at(0, 0)}); err != nil || res.Covered || res.Frontier != nil {
+		t.Errorf("archived without a frontier: %+v, %v", res, err)
+	}
+}
+
+// An undone commit is not covered although it has a marker (design, decision 10).
+func TestWaitForAnUndoneCommit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5, 5)
+	w.drop(".hoodie/timeline/" + at(3, 0) + "_" + at(3, 10) + ".deltacommit")
+	res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: at(3, 0)})
+	if err != nil || res.Covered {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
+func TestWaitPolls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 5, 4)
+		d := w.deps()
+		began := time.Now()
+		go func() {
+			time.Sleep(90 * time.Second)
+			w.index().Covered[at(5, 0)] = at(5, 10)
+			w.deps()
+		}()
+		res, err := coverage.Wait(t.Context(), d, coverage.WaitRequest{Covers: at(5, 0), Timeout: 10 * time.Minute})
+		if took := time.Since(began); err != nil || !res.Covered || took < 90*time.Second || took > 92*time.Second {
+			t.Errorf("got %+v, %v after %s", res, err, took)
+		}
+		began = time.Now()
+		res, err = coverage.Wait(t.Context(), d, coverage.WaitRequest{Covers: at(8, 0), Timeout: 10 * time.Minute, Poll: time.Minute})
+		if took := time.Since(began); err != nil || res.Covered || took != 10*time.Minute {
+			t.Errorf("timeout: got %+v, %v after %s", res, err, took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := coverage.Wait(ctx, d, coverage.WaitRequest{Covers: at(8, 0), Timeout: time.Hour, Poll: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("context: %v", err)
+		}
+	})
+}
+
+func TestWaitNeedsOneIndex(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, 1)
+	other := *w.index()
+	other.Name, other.Dir = "other", "vector_index_other"
+	w.state.Indexes["other"] = &other
+	for name, kind := range map[string]error{"": storage.ErrRefused, "missing": storage.ErrNotFound} {
+		_, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Index: name, Covers: at(1, 0)})
+		if !errors.Is(err, kind) || storage.Hint(err) == "" {
+			t.Errorf("index %q: %v", name, err)
+		}
+	}
+	if res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Index: "other", Covers: at(1, 0)}); err != nil || !res.Covered {
+		t.Errorf("got %+v, %v", res, err)
+	}
+	w.state = nil
+	w.drop(".hoodie/.tidemark/state.json")
+	if _, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: at(1, 0)}); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("no state: %v", err)
+	}
+}
+
+func TestMarkers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4, 4)
+	covered := func(index string, minute int, mode string) mdt.CoveredInstant {
+		return mdt.CoveredInstant{Index: index, Requested: at(minute, 0), Completed: at(minute, 10), Action: "deltacommit", Operation: "UPSERT",
+			Mode: mode, Counts: map[string]int64{"insert": int64(minute)}}
+	}
+	// The later of our commits covers the earlier data commit.
+	w.state.Commits = []mdt.Commit{
+		{ID: at(3, 11), VisibleAt: noon.Add(4 * time.Minute), Covered: []mdt.CoveredInstant{covered("embedding_idx", 3, "full"), covered("dropped", 3, "full")}},
+		{ID: at(4, 11), VisibleAt: noon.Add(5 * time.Minute), Covered: []mdt.CoveredInstant{covered("embedding_idx", 4, "full"), covered("embedding_idx", 2, "current_only")}},
+	}
+	got, err := coverage.Markers(t.Context(), w.deps(), "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lag := func(ms int64) *int64 { return &ms }
+	counts := func(inserts int64) map[string]int64 {
+		return map[string]int64{"insert": inserts, "vector_update": 0, "locator_refresh": 0, "delete": 0, "unchanged": 0, "unindexable": 0}
+	}
+	want := []coverage.Marker{
+		{Index: "embedding_idx", Requested: at(2, 0), Completed: at(2, 10), Action: "deltacommit", Operation: "UPSERT", Mode: "current_only", Counts: counts(2), MDTInstant: at(4, 11), LagMS: lag(170_000)},
+		{Index: "embedding_idx", Requested: at(3, 0), Completed: at(3, 10), Action: "deltacommit", Operation: "UPSERT", Mode: "full", Counts: counts(3), MDTInstant: at(3, 11), LagMS: lag(50_000)},
+		{Index: "embedding_idx", Requested: at(4, 0), Completed: at(4, 10), Action: "deltacommit", Operation: "UPSERT", Mode: "full", Counts: counts(4), MDTInstant: at(4, 11), LagMS: lag(50_000)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("markers differ (-want +got):\n%s", diff)
+	}
+	last, err := coverage.Markers(t.Context(), w.deps(), "embedding_idx", 1)
+	if err != nil || len(last) != 1 || last[0].Requested != at(4, 0) {
+		t.Errorf("last one: %+v, %v", last, err)
+	}
+	if _, err := coverage.Markers(t.Context(), w.deps(), "dropped", 0); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("an index that is not there: %v", err)
+	}
+	w.drop(".hoodie/hoodie.properties")
+	w.drop(".hoodie/timeline/.keep")
+	synctest.Test(t, func(t *testing.T) {
+		got, err = coverage.Markers(t.Context(), w.deps(), "", 0)
+	})
+	if err != nil || len(got) != 3 || got[0].LagMS != nil {
+		t.Errorf("without a readable timeline: %+v, %v", got, err)
+	}
+}
