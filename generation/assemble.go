@@ -96,7 +96,7 @@ func (g *Generation) encode(ctx context.Context, c *corpus, clusters []int32, wo
 
 func (g *Generation) encodeCluster(c *corpus, cluster, segments int, members []int32) (kvs []delta.KV, logs int, err error) {
 	bySegment := make([][]delta.Posting, segments)
-	var deltas [][]delta.KV = make([][]delta.KV, segments)
+	deltas := make([][]delta.KV, segments)
 	for _, i := range members {
 		r := c.rows[i]
 		s := delta.SegmentOf(r.key, segments)
@@ -140,19 +140,24 @@ func (g *Generation) prepare(seed int64) {
 	g.router = kernel.NewRouter(g.Metric, g.Centroids, g.K, g.Dim)
 }
 
+// workersOr is the number of goroutines to use: the given one, or GOMAXPROCS.
+func workersOr(given int) int {
+	if given > 0 {
+		return given
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
 // inParallel calls fn for 0 to n−1 from a number of goroutines and waits for them. The first error in the order of
 // the arguments is returned. done, if not nil, is called with a growing count, from one goroutine at a time.
 func inParallel(ctx context.Context, workers, n int, fn func(i int) error, done func(count int)) error {
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	var next atomic.Int64
 	var failed atomic.Bool
 	errs := make([]error, n)
 	var mu sync.Mutex // guards count and calls of done
 	count := 0
 	var wg sync.WaitGroup
-	for range min(workers, n) {
+	for range min(workersOr(workers), n) {
 		wg.Go(func() {
 			for ctx.Err() == nil && !failed.Load() {
 				i := int(next.Add(1)) - 1

@@ -30,7 +30,7 @@ type CreateRequest struct {
 	AsOf string
 	// CentroidsFrom copies the centroids of another generation instead of training. Dimension and metric must be equal.
 	CentroidsFrom *Generation
-	// Progress, if not nil, is told how far a stage is: "read" in files, "train" in iterations, "assign" in rows, "encode" in
+	// Progress, if not nil, is told how far a stage is: "read" in file slices, "train" in iterations, "assign" in rows, "encode" in
 	// clusters, "write" in commits, "validate" in records. Calls come one at a time.
 	Progress func(stage string, done, total int64)
 	// MemoryLimit in bytes goes before the option. 0: the option, else DefaultMemoryLimit.
@@ -64,6 +64,8 @@ type Plan struct {
 	Sample   int64            // rows to train on (RFC-109 section 5.1)
 	Memory   int64            // estimated peak, bytes
 	Limit    int64            // bytes
+	// Warnings are what the operator should know; none of them stops a bootstrap.
+	Warnings []string
 
 	snapshot snapshot
 	slices   []table.Slice
@@ -110,6 +112,14 @@ func NewPlan(ctx context.Context, t *table.Table, req CreateRequest) (*Plan, err
 	p.Frontier = p.snapshot.frontier.Completed
 	if h := p.snapshot.frontier.HeldBy; h != nil {
 		p.HeldBy = h.Requested
+	}
+	m, err := mdt.Open(ctx, t.Store)
+	if err != nil {
+		return nil, err
+	}
+	if !m.HasRecordIndex() {
+		p.Warnings = append(p.Warnings, "the table has no record index: exact searches scan the whole table, approximate ones are refused; "+
+			"enable it with hoodie.metadata.global.record.level.index.enable=true")
 	}
 	largest, err := p.measure(ctx, t)
 	if err != nil {

@@ -1,0 +1,446 @@
+package generation_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tidemark/generation"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
+	"tidemark/internal/storage/fault"
+	"tidemark/internal/storage/mem"
+	"tidemark/internal/testkit"
+)
+
+var small = []string{"vector.num_clusters", "5", "tidemark.file_groups", "2"}
+
+// records prints every record of an index with its generation number and times taken out.
+func records(t testing.TB, st storage.Store, name string) string {
+	t.Helper()
+	g, view := loaded(t, st, name)
+	number := fmt.Sprintf("%08x", g.Number)
+	out := ""
+	err := view.ScanEntries(t.Context(), nil, func(e mdt.Entry) error {
+		rec, err := e.Record()
+		if err != nil {
+			return err
+		}
+		p, _ := rec.Rec("VectorIndexMetadata")
+		for _, name := range []string{"createdTs", "lastUpdatedTs", "generationId", "activeGeneration"} {
+			delete(p, name)
+		}
+		out += strings.Replace(fmt.Sprintf("%x", e.Key), number, "GENERATION", 1) + fmt.Sprintf(" %v\n", p)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestCreateTwiceGivesTheSameBytes(t *testing.T) {
+	t.Parallel()
+	one, two := fixture(t, "mor_basic"), fixture(t, "mor_basic")
+	mustCreate(t, one, generation.CreateRequest{Column: "embedding", Name: "x", Options: options(t, small...), Workers: 1})
+	mustCreate(t, two, generation.CreateRequest{Column: "embedding", Name: "x", Options: options(t, small...), Workers: 3})
+	for _, p := range one.Paths() {
+		if !strings.Contains(p, "vector_index_x/") {
+			continue
+		}
+		a, _, err := one.ReadFile(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, _, err := two.ReadFile(t.Context(), p); err != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s differs: %v", p, err)
+		}
+	}
+
+	// Another generation, at other times, holds the same records.
+	first := records(t, one, "x")
+	if err := generation.Drop(t.Context(), newCommitter(t, one), "x"); err != nil {
+		t.Fatal(err)
+	}
+	r := mustCreate(t, one, generation.CreateRequest{Column: "embedding", Name: "x", Options: options(t, small...)})
+	if r.Generation != 2 {
+		t.Errorf("generation %d after a drop, want 2", r.Generation)
+	}
+	if second := records(t, one, "x"); first != second {
+		t.Errorf("another generation differs:\n%s", cmp.Diff(first, second))
+	}
+}
+
+// TestCreateKilledAtEveryCall stops a bootstrap at every storage call and runs it again.
+func TestCreateKilledAtEveryCall(t *testing.T) {
+	t.Parallel()
+	start := fixture(t, "two_vectors")
+	steps := testkit.Oracle(t, "two_vectors")
+	last := steps[len(steps)-1]
+	req := generation.CreateRequest{Column: "a", Name: "x", Options: options(t, small...), Workers: 1}
+	run := func(st storage.Store) error {
+		tab, err := openQuiet(t, st)
+		if err != nil {
+			return err
+		}
+		_, err = generation.Create(t.Context(), tab, newCommitter(t, st), req)
+		return err
+	}
+	ideal := start.Clone()
+	if err := run(ideal); err != nil {
+		t.Fatal(err)
+	}
+	want := records(t, ideal, "x")
+	seen := map[int64]bool{}
+	kills := 0
+	for n := 1; ; n++ {
+		done := false
+		for _, after := range []bool{false, true} {
+			left := start.Clone()
+			st := fault.New(left, fault.Config{StopAt: n, StopAfter: after})
+			err := run(st)
+			if st.Calls() < n {
+				if err != nil {
+					t.Fatalf("run without a kill: %v", err)
+				}
+				done = true
+				break
+			}
+			call := st.Trace()[n-1]
+			if v := left.Version(); seen[v] && v != 0 {
+				continue // nothing new was left behind
+			} else {
+				seen[v] = true
+			}
+			kills++
+			state, _, stateErr := mdt.ReadState(t.Context(), mdt.Inside(left))
+			active := false
+			if stateErr == nil && state.Indexes["x"] != nil {
+				_, active = state.Indexes["x"].Active()
+			}
+			again := run(left)
+			switch {
+			case errors.Is(again, storage.ErrExists):
+				// The killed run had got through, or the next one finished its commit.
+			case again != nil:
+				t.Fatalf("killed at %s (%t): the next run: %v", call, after, again)
+			case active:
+				t.Fatalf("killed at %s (%t): an active index was built again", call, after)
+			}
+			g := check(t, left, "x", last)
+			if got := records(t, left, "x"); got != want {
+				t.Fatalf("killed at %s (%t): other records:\n%s", call, after, cmp.Diff(got, want))
+			}
+			if err := err; err == nil && g.Number != 1 {
+				t.Errorf("killed at %s (%t): no error, but generation %d", call, after, g.Number)
+			}
+			untouched(t, start, left, call)
+		}
+		if done {
+			t.Logf("%d calls, %d different states after a kill", n-1, kills)
+			break
+		}
+	}
+}
+
+// untouched checks that nothing of the table itself changed.
+func untouched(t testing.TB, before, after *mem.Store, what string) {
+	t.Helper()
+	for _, p := range before.Paths() {
+		a, _, err := before.ReadFile(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, _, err := after.ReadFile(t.Context(), p); err != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s: %s changed: %v", what, p, err)
+		}
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, table string
+		req         generation.CreateRequest
+		options     []string
+		kind        error
+		text        string
+	}{
+		{"missing column", "cow_basic", generation.CreateRequest{Column: "nothing"}, nil, storage.ErrUnsupported, "nothing"},
+		{"a column that is no vector", "cow_basic", generation.CreateRequest{Column: "ts"}, nil, storage.ErrUnsupported, "ts"},
+		{"bad name", "cow_basic", generation.CreateRequest{Column: "embedding", Name: "../x"}, nil, storage.ErrRefused, "name"},
+		{"memory", "cow_basic", generation.CreateRequest{Column: "embedding", MemoryLimit: 1000}, nil, storage.ErrRefused, "memory"},
+		{"memory by option", "cow_basic", generation.CreateRequest{Column: "embedding"}, []string{"tidemark.memory_limit", "1KiB"}, storage.ErrRefused, "memory"},
+		{"version 6", "v6", generation.CreateRequest{Column: "embedding"}, nil, storage.ErrUnsupported, ""},
+		{"duplicate keys", "keys_unicode", generation.CreateRequest{Column: "embedding"}, nil, storage.ErrRefused, "more than once"},
+		{"a cleaned snapshot", "mor_compaction_clean", generation.CreateRequest{Column: "embedding", AsOf: "first"}, nil, storage.ErrRefused, ""},
+		{"an unknown instant", "cow_basic", generation.CreateRequest{Column: "embedding", AsOf: "20010101000000000"}, nil, storage.ErrNotFound, "20010101000000000"},
+		{"a pending instant", "pending", generation.CreateRequest{Column: "embedding", AsOf: "pending"}, nil, storage.ErrRefused, ""},
+		{"more probes than clusters", "unindexable", generation.CreateRequest{Column: "embedding"}, []string{"vector.query.nprobes", "200"}, storage.ErrRefused, "nprobes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			st := fixture(t, c.table)
+			steps := testkit.Oracle(t, c.table)
+			switch c.req.AsOf {
+			case "first":
+				c.req.AsOf = steps[0].Instants[0].Requested
+			case "pending":
+				c.req.AsOf = steps[len(steps)-1].Pending[0].Requested
+			}
+			c.req.Options = options(t, c.options...)
+			before := st.Clone()
+			_, err := create(t, st, c.req)
+			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("got %v", err)
+			}
+			if storage.Hint(err) == "" {
+				t.Errorf("no next step: %v", err)
+			}
+			if !slices.Equal(before.Paths(), st.Paths()) {
+				t.Error("a refusal wrote something")
+			}
+		})
+	}
+}
+
+func TestCreateAsOfACleanedInstantNamesTheEarliest(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "mor_compaction_clean")
+	steps := testkit.Oracle(t, "mor_compaction_clean")
+	_, err := create(t, st, generation.CreateRequest{Column: "embedding", AsOf: steps[0].Instants[0].Requested})
+	var gone *generation.UnreadableError
+	if !errors.As(err, &gone) || gone.Earliest == "" {
+		t.Fatalf("got %v", err)
+	}
+	// From there on it works, and the index holds the rows of that step.
+	r, err := create(t, st, generation.CreateRequest{Column: "embedding", Name: "x", AsOf: gone.Earliest, Options: options(t, small...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range steps {
+		for _, i := range s.Instants {
+			if i.Requested == r.Baseline.Requested {
+				check(t, st, "x", s)
+			}
+		}
+	}
+}
+
+func TestDuplicateKeysLastWins(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "keys_unicode")
+	steps := testkit.Oracle(t, "keys_unicode")
+	r := mustCreate(t, st, generation.CreateRequest{Column: "embedding", Name: "x",
+		Options: options(t, append(small, "tidemark.on_duplicate_key", "last_wins")...)})
+	if r.Duplicates.Keys != 1 || len(r.Duplicates.Samples) != 1 {
+		t.Fatalf("duplicates %+v", r.Duplicates)
+	}
+	// The copy with the newest commit time counts.
+	step := steps[len(steps)-1]
+	newest := map[string]testkit.Row{}
+	for _, row := range step.Rows {
+		if old, ok := newest[row.Key]; !ok || *row.CommitTime > *old.CommitTime {
+			newest[row.Key] = row
+		}
+	}
+	step.Rows = nil
+	for _, row := range newest {
+		step.Rows = append(step.Rows, row)
+	}
+	check(t, st, "x", step)
+}
+
+func TestNameTakenAndList(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "cow_basic")
+	c := newCommitter(t, st)
+	if err := generation.Drop(t.Context(), c, "x"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("drop without a state: %v", err)
+	}
+	mustCreate(t, st, generation.CreateRequest{Column: "embedding", Name: "x", Options: options(t, small...)})
+	if _, err := create(t, st, generation.CreateRequest{Column: "embedding", Name: "x", Options: options(t, small...)}); !errors.Is(err, storage.ErrExists) {
+		t.Errorf("name taken: %v", err)
+	}
+	mustCreate(t, st, generation.CreateRequest{Column: "embedding", Name: "a", Options: options(t, append(small, "vector.metric", "l2")...)})
+	if err := generation.Drop(t.Context(), c, "nothing"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("drop of nothing: %v", err)
+	}
+	if err := generation.Drop(t.Context(), c, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := generation.Drop(t.Context(), c, "x"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("drop twice: %v", err)
+	}
+	state, err := c.Reload(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := generation.List(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, l := range list {
+		got += fmt.Sprintf("%s %s %s %d %d %s\n", l.Index, l.Column, l.Metric, l.Bits, l.Generation, l.State)
+	}
+	if want := "a embedding l2 4 1 ACTIVE\nx embedding cosine 4 1 DROPPED\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	steps := testkit.Oracle(t, "cow_basic")
+	check(t, st, "a", steps[len(steps)-1])
+}
+
+func TestCentroidsFrom(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "cow_basic")
+	steps := testkit.Oracle(t, "cow_basic")
+	mustCreate(t, st, generation.CreateRequest{Column: "embedding", Name: "early", AsOf: steps[0].Instants[0].Completion, Options: options(t, small...)})
+	from, _ := loaded(t, st, "early")
+	r := mustCreate(t, st, generation.CreateRequest{Column: "embedding", Name: "late", CentroidsFrom: from, Options: options(t, "vector.query.nprobes", "3")})
+	late := check(t, st, "late", steps[len(steps)-1])
+	if !slices.Equal(late.Centroids, from.Centroids) || r.Clusters != from.K {
+		t.Error("centroids were not copied")
+	}
+	_, err := create(t, st, generation.CreateRequest{Column: "embedding", Name: "other", CentroidsFrom: from, Options: options(t, "vector.metric", "l2")})
+	if !errors.Is(err, storage.ErrRefused) {
+		t.Errorf("another metric: %v", err)
+	}
+}
+
+func TestMoreClustersThanRows(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "two_vectors")
+	r := mustCreate(t, st, generation.CreateRequest{Column: "c", Name: "x", Options: options(t)})
+	if int64(r.Clusters) > r.Rows || r.Options["vector.query.nprobes"] == "32" && r.Clusters < 32 {
+		t.Errorf("%d clusters for %d rows, options %v", r.Clusters, r.Rows, r.Options)
+	}
+	steps := testkit.Oracle(t, "two_vectors")
+	check(t, st, "x", steps[len(steps)-1])
+}
+
+func TestUnindexableRowsAreCounted(t *testing.T) {
+	t.Parallel()
+	for metric, zero := range map[string]bool{"cosine": true, "l2": false} {
+		st := fixture(t, "unindexable")
+		r := mustCreate(t, st, generation.CreateRequest{Column: "embedding", Name: "x", Options: options(t, append(small, "vector.metric", metric)...)})
+		u := r.Unindexable
+		sum := int64(0)
+		for reason, n := range u.Reasons {
+			sum += n
+			if len(u.Samples[reason]) == 0 {
+				t.Errorf("%s: no sample key of %d rows: %s", metric, n, reason)
+			}
+		}
+		if sum != u.Count || u.Count == 0 || (u.Reasons["zero vector under cosine"] > 0) != zero {
+			t.Errorf("%s: %+v", metric, u)
+		}
+	}
+}
+
+func TestPlanWritesNothing(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "mor_basic")
+	before := st.Paths()
+	p, err := generation.NewPlan(t.Context(), openTable(t, st), generation.CreateRequest{Column: "embedding", Options: options(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := testkit.Oracle(t, "mor_basic")
+	if p.Index != "embedding_idx" || p.Rows < int64(len(steps[len(steps)-1].Rows)) || p.Files < p.Slices || p.Bytes == 0 ||
+		p.Memory < p.Rows*32 || p.Limit != generation.DefaultMemoryLimit || p.Instants != 9 || p.Refuse() != nil {
+		t.Errorf("plan %+v", p)
+	}
+	if !slices.Equal(before, st.Paths()) {
+		t.Error("a plan wrote something")
+	}
+}
+
+func TestALostStateDoesNotReuseNumbers(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "cow_basic")
+	req := generation.CreateRequest{Column: "embedding", Name: "x", Options: options(t, small...)}
+	mustCreate(t, st, req)
+	if err := generation.Drop(t.Context(), newCommitter(t, st), "x"); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, st, req)
+	if err := st.Delete(t.Context(), mdt.Inside(st).StatePath()); err != nil {
+		t.Fatal(err)
+	}
+	if r := mustCreate(t, st, req); r.Generation != 3 {
+		t.Errorf("generation %d, want 3", r.Generation)
+	}
+	steps := testkit.Oracle(t, "cow_basic")
+	check(t, st, "x", steps[len(steps)-1])
+}
+
+func TestWarnsWithoutARecordIndex(t *testing.T) {
+	t.Parallel()
+	for table, want := range map[string]int{"cow_basic": 1, "mor_basic": 0} {
+		st := fixture(t, table)
+		if r := mustCreate(t, st, generation.CreateRequest{Column: "embedding", Options: options(t, small...)}); len(r.Warnings) != want {
+			t.Errorf("%s: warnings %q", table, r.Warnings)
+		}
+	}
+}
+
+// withoutMDT is a table whose metadata table was deleted.
+func withoutMDT(t testing.TB, name string) *mem.Store {
+	t.Helper()
+	st := fixture(t, name)
+	for _, p := range st.Paths() {
+		if strings.HasPrefix(p, ".hoodie/metadata/") {
+			if err := st.Delete(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return st
+}
+
+func TestCreateWithoutAMetadataTable(t *testing.T) {
+	t.Parallel()
+	st := withoutMDT(t, "cow_basic")
+	before := st.Paths()
+	_, err := create(t, st, generation.CreateRequest{Column: "embedding", Options: options(t)})
+	if !errors.Is(err, storage.ErrNotFound) || storage.Hint(err) == "" || !slices.Equal(before, st.Paths()) {
+		t.Errorf("got %v, hint %q", err, storage.Hint(err))
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "cow_basic")
+	mustCreate(t, st, generation.CreateRequest{Column: "embedding", Name: "x", Options: options(t, small...)})
+	state, _, err := mdt.ReadState(t.Context(), mdt.Inside(st))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(x *mdt.Index)
+		kind   error
+	}{
+		"no active generation": {func(x *mdt.Index) { x.Generations[0].State = mdt.GenBuilding }, storage.ErrNotFound},
+		"another number":       {func(x *mdt.Index) { x.Generations[0].Number = 2 }, storage.ErrCorrupt},
+		"another dimension":    {func(x *mdt.Index) { x.Dim = 9 }, storage.ErrCorrupt},
+		"another column":       {func(x *mdt.Index) { x.Column = "other" }, storage.ErrCorrupt},
+		"other options":        {func(x *mdt.Index) { x.Options["vector.rabitq.bits"] = "5" }, storage.ErrCorrupt},
+		"unknown options":      {func(x *mdt.Index) { x.Options["vector.new"] = "5" }, storage.ErrCorrupt},
+	} {
+		broken := state.Clone()
+		c.change(broken.Indexes["x"])
+		view, err := mdt.OpenView(t.Context(), mdt.Inside(st), state, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := generation.Load(t.Context(), view, broken.Indexes["x"]); !errors.Is(err, c.kind) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package generation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tidemark/delta"
+	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/internal/vector/kernel"
+)
+
+// sampleKeys is how many record keys a message or a result names as examples.
+const sampleKeys = 5
+
+// Unindexable counts rows of the snapshot that cannot have a posting (design, decision 16).
+type Unindexable struct {
+	Count   int64
+	Reasons map[string]int64    // by kernel's reason
+	Samples map[string][]string // up to five record keys a reason, in reading order
+}
+
+func (u *Unindexable) add(reason, key string) {
+	u.Count++
+	u.Reasons[reason]++
+	if s := u.Samples[reason]; len(s) < sampleKeys {
+		u.Samples[reason] = append(s, key)
+	}
+}
+
+// Duplicates counts record keys that the snapshot holds more than once (design, decision 17).
+type Duplicates struct {
+	Keys    int64
+	Samples []string
+}
+
+// reader collects the rows of a snapshot.
+type reader struct {
+	t      *table.Table
+	column string
+	vector avrox.Vector
+	metric kernel.Metric
+
+	corpus      corpus
+	unindexable Unindexable
+	duplicates  Duplicates
+	seen        map[string]seenRow
+	superseded  map[int]bool // rows of the corpus that lost against a copy written later
+}
+
+// seenRow is the copy of a record key that counts so far.
+type seenRow struct {
+	row       int    // in the corpus; -1 if it is unindexable
+	reason    string // why it is unindexable
+	completed string
+	requested string
+	reported  bool // among the duplicates already
+}
+
+func newReader(t *table.Table, v avrox.Vector, metric kernel.Metric, rows int64) *reader {
+	return &reader{
+		t: t, column: v.Column, vector: v, metric: metric,
+		corpus:      corpus{dim: v.Dim, vectors: make([]float32, 0, rows*int64(v.Dim))},
+		unindexable: Unindexable{Reasons: map[string]int64{}, Samples: map[string][]string{}},
+		seen:        make(map[string]seenRow, rows),
+		superseded:  map[int]bool{},
+	}
+}
+
+// slice reads one merged slice. Rows come into the corpus by position, those of its logs after them by key, whatever
+// order the reader has, so that the corpus is the same in every run.
+func (r *reader) slice(ctx context.Context, s table.Slice) error {
+	var rows []table.Row
+	err := r.t.ReadMerged(ctx, s, table.Columns{Vectors: []string{r.column}}, func(row table.Row) error {
+		rows = append(rows, row)
+		return ctx.Err()
+	})
+	if err != nil {
+		return fmt.Errorf("read slice %s of %s: %w", s.Instant, s.Group, err)
+	}
+	slices.SortStableFunc(rows, func(a, b table.Row) int {
+		inLog := func(r table.Row) int {
+			if r.Position == delta.LogPosition {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(cmp.Compare(inLog(a), inLog(b)), cmp.Compare(a.Position, b.Position), strings.Compare(a.Key, b.Key))
+	})
+	for _, row := range rows {
+		r.row(s, row)
+	}
+	return nil
+}
+
+func (r *reader) row(s table.Slice, in table.Row) {
+	c := &r.corpus
+	now := seenRow{row: -1, requested: in.CommitTime}
+	if now.requested == "" {
+		now.requested = s.Instant // tables without meta columns
+	}
+	now.completed, _ = r.t.Timeline.CompletionOf(now.requested) // "" if archived: before everything active
+	before, twice := r.seen[in.Key]
+	if twice {
+		now.reported = true
+		if !before.reported {
+			r.duplicates.Keys++
+			if len(r.duplicates.Samples) < sampleKeys {
+				r.duplicates.Samples = append(r.duplicates.Samples, in.Key)
+			}
+		}
+		if cmp.Or(cmp.Compare(now.completed, before.completed), cmp.Compare(now.requested, before.requested)) < 0 {
+			before.reported = true
+			r.seen[in.Key] = before
+			return
+		}
+		if before.row >= 0 {
+			r.superseded[before.row] = true
+		} else {
+			r.unindexable.Count--
+			r.unindexable.Reasons[before.reason]--
+		}
+	}
+	n := len(c.vectors)
+	c.vectors = slices.Grow(c.vectors, c.dim)[:n+c.dim]
+	if ok, reason := kernel.Narrow(c.vectors[n:], in.Vectors[0], r.vector.Element.Kernel(), r.metric); !ok {
+		c.vectors = c.vectors[:n]
+		r.unindexable.add(reason, in.Key)
+		now.reason = reason
+	} else {
+		now.row = len(c.rows)
+		c.rows = append(c.rows, row{key: in.Key, at: delta.Locator{
+			Partition: in.Partition, FileID: s.FileID, BaseInstant: s.Instant, Position: in.Position,
+		}})
+	}
+	r.seen[in.Key] = now
+}
+
+// finish checks the keys and returns the corpus without superseded rows.
+func (r *reader) finish(onDuplicate string) (*corpus, error) {
+	if r.duplicates.Keys > 0 && onDuplicate == DuplicateRefuse {
+		return nil, &storage.Error{Op: "create index",
+			Hint: fmt.Sprintf("remove the copies, or set %s=%s", OptOnDuplicateKey, DuplicateLastWins),
+			Err: fmt.Errorf("%d record keys occur more than once, for example %s: %w",
+				r.duplicates.Keys, quoted(r.duplicates.Samples), storage.ErrRefused)}
+	}
+	c := &r.corpus
+	if len(r.superseded) > 0 {
+		kept := 0
+		for i := range c.rows {
+			if r.superseded[i] {
+				continue
+			}
+			c.rows[kept] = c.rows[i]
+			copy(c.vector(kept), c.vector(i))
+			kept++
+		}
+		c.rows, c.vectors = c.rows[:kept], c.vectors[:kept*c.dim]
+	}
+	r.seen = nil
+	if len(c.rows) == 0 {
+		return nil, &storage.Error{Op: "create index", Hint: "write rows with vectors first", Err: fmt.Errorf(
+			"no row of column %s can be indexed (%d rows cannot): %w", r.column, r.unindexable.Count, storage.ErrRefused)}
+	}
+	return c, nil
+}
+
+func quoted(keys []string) string {
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		out[i] = fmt.Sprintf("%.60q", k)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,152 @@
+package generation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"tidemark/delta"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
+)
+
+// write makes the two commits of protocol 0.7 under the lease. Nothing is written before this point.
+func (b *bootstrap) write(ctx context.Context) (err error) {
+	if err := b.c.Acquire(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		// The lease is given back even when the caller has given up.
+		err = errors.Join(err, b.c.Release(context.WithoutCancel(ctx)))
+	}()
+	const commits = 3
+	if err := b.c.Update(ctx, b.reserve); err != nil {
+		return fmt.Errorf("reserve generation %d: %w", b.number, err)
+	}
+	b.req.progress("write", 1, commits)
+	b.result.Built, err = b.c.Commit(ctx, Batch{
+		Kind: "bootstrap", Revision: b.c.State().Revision, Newest: b.plan.Baseline,
+		Build: func(id, _ string) ([]FileRecords, error) { return b.records(id) },
+		Apply: b.applyBuilding,
+	})
+	if err != nil {
+		return err
+	}
+	b.req.progress("write", 2, commits)
+	if err := b.validate(ctx); err != nil {
+		return fmt.Errorf("read back generation %d: %w", b.number, err)
+	}
+	b.result.Activated, err = b.c.Commit(ctx, Batch{
+		Kind: "activate", Revision: b.c.State().Revision, Newest: b.plan.Baseline,
+		Build: func(id, _ string) ([]FileRecords, error) { return b.flip(id) },
+		Apply: b.applyActive,
+	})
+	if err != nil {
+		return err
+	}
+	b.req.progress("write", commits, commits)
+	return nil
+}
+
+// reserve takes the number for good: whatever happens from here on, the next attempt takes a higher one.
+func (b *bootstrap) reserve(st *mdt.State) error {
+	if err := checkFree(st, b.plan.Index); err != nil {
+		return err
+	}
+	x := st.Indexes[b.plan.Index]
+	if x == nil {
+		x = &mdt.Index{}
+		st.Indexes[b.plan.Index] = x
+	}
+	if x.LastGeneration() >= b.number {
+		return fmt.Errorf("generation %d was taken by another attempt meanwhile: %w", b.number, storage.ErrStale)
+	}
+	for i := range x.Generations {
+		// What was never activated, or was dropped with the index, is over.
+		x.Generations[i].State = mdt.GenDropped
+	}
+	v := b.plan.Vector
+	*x = mdt.Index{
+		Name: b.plan.Index, Column: b.plan.Column, Element: v.Element, Dim: v.Dim, Options: b.result.Options,
+		Dir:         mdt.PartitionDir(b.plan.Index),
+		Generations: append(x.Generations, mdt.GenState{Number: b.number, State: mdt.GenBuilding}),
+	}
+	return nil
+}
+
+func (b *bootstrap) applyBuilding(st *mdt.State, id, _ string, files []mdt.DataFile) error {
+	x := st.Indexes[b.plan.Index]
+	if x == nil || x.LastGeneration() != b.number {
+		return fmt.Errorf("generation %d is not reserved: %w", b.number, storage.ErrStale)
+	}
+	x.Generations[len(x.Generations)-1].Built = id
+	x.FileGroups, x.Building, x.Baseline = b.gen.Groups, files, b.plan.snapshot.baseline
+	// Restores and rollbacks are in what was read. That says nothing about the other indexes of the table, and the set
+	// is one for all: with others there, an open one stays open.
+	if alone(st, b.plan.Index) {
+		if st.Restores == nil {
+			st.Restores = map[string]string{}
+		}
+		for requested, completed := range b.plan.snapshot.restores {
+			st.Restores[requested] = completed
+		}
+	}
+	return nil
+}
+
+// alone says whether no other index of the table is in use.
+func alone(st *mdt.State, index string) bool {
+	for name, x := range st.Indexes {
+		if name != index && !x.Dropped {
+			return false
+		}
+	}
+	return true
+}
+
+// flip returns the records that make the generation the active one.
+func (b *bootstrap) flip(id string) ([]FileRecords, error) {
+	ts, err := timestamp(id)
+	if err != nil {
+		return nil, err
+	}
+	active := int32(b.number)
+	m := *b.gen.Manifest
+	m.State, m.CreatedTs = delta.StateActive, ts
+	byGroup := map[int]*FileRecords{}
+	for _, r := range []struct {
+		key []byte
+		rec delta.Record
+	}{
+		{delta.PointerKey(), &delta.ActiveManifest{IndexVersion: delta.IndexVersion, ActiveGeneration: &active}},
+		{delta.ManifestKey(b.number), &m},
+	} { // ascending by key
+		n := delta.FileGroup(r.key, b.gen.Groups)
+		if byGroup[n] == nil {
+			byGroup[n] = &FileRecords{Index: b.plan.Index, Group: n}
+		}
+		byGroup[n].Records = append(byGroup[n].Records, delta.KV{Key: r.key, Value: delta.EncodeRecord(nil, r.rec), Group: n})
+	}
+	var files []FileRecords
+	for n := range b.gen.Groups {
+		if f := byGroup[n]; f != nil {
+			files = append(files, *f)
+		}
+	}
+	return files, nil
+}
+
+func (b *bootstrap) applyActive(st *mdt.State, id, completion string, files []mdt.DataFile) error {
+	x := st.Indexes[b.plan.Index]
+	if x == nil || x.LastGeneration() != b.number || len(x.Building) != b.gen.Groups {
+		return fmt.Errorf("generation %d is not the one being built: %w", b.number, storage.ErrStale)
+	}
+	g := &x.Generations[len(x.Generations)-1]
+	g.State, g.Activated = mdt.GenActive, id
+	st.Base = append(st.Base, x.Building...)
+	x.Building = nil
+	x.Frontier = b.result.Frontier
+	st.Commits = append(st.Commits, mdt.Commit{ID: id, Completion: completion, Kind: "activate", Files: slices.Clone(files)})
+	return nil
+}
