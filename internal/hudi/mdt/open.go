@@ -30,7 +30,7 @@ type MDT struct {
 	Props    *timeline.Properties
 	Timeline *timeline.Timeline
 
-	partitions []string // metadata partitions that the data table's properties list as ready
+	data *timeline.Properties // of the data table
 
 	mu      sync.Mutex
 	listed  map[string]*partition // guarded by mu
@@ -58,13 +58,13 @@ func Open(ctx context.Context, st storage.Store) (*MDT, error) {
 		return nil, fmt.Errorf("open metadata table: %w", err)
 	}
 	return &MDT{
-		Store: st, Props: p, Timeline: tl, partitions: data.MetadataPartitions,
+		Store: st, Props: p, Timeline: tl, data: data,
 		listed: map[string]*partition{}, files: map[string]*fileData{}, skipped: map[Skipped]bool{},
 	}, nil
 }
 
 // HasRecordIndex says whether the table's properties list the record index as ready.
-func (m *MDT) HasRecordIndex() bool { return slices.Contains(m.partitions, recordIndex) }
+func (m *MDT) HasRecordIndex() bool { return slices.Contains(m.data.MetadataPartitions, recordIndex) }
 
 // Skipped returns what reads through m have left out so far, sorted: log blocks of instants that are not valid, and bytes
 // behind the last block of a log file.

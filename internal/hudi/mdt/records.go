@@ -193,6 +193,9 @@ func uuidText(high, low int64) string {
 
 // offset is the offset of the table's instant texts from UTC.
 func (m *MDT) offset(data *timeline.Timeline) (time.Duration, bool) {
+	if m.data.Zone == "UTC" {
+		return 0, true
+	}
 	var newest timeline.Instant
 	for _, i := range data.Instants() {
 		if i.Requested > newest.Requested && i.State == timeline.Completed {
