@@ -205,11 +205,14 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 	if err != nil {
 		return err
 	}
+	n, ok := dataRows(h)
+	if !ok && c.locs != nil {
+		return fmt.Errorf("the offset index names a page of type %v: %w", h.Type, storage.ErrCorrupt)
+	}
 	if h.Type == format.DictionaryPage {
 		c.dict, err = decodeDictionary(c.col, c.ch.codec, h, body)
 		return err
 	}
-	n, ok := dataRows(h)
 	if !ok {
 		return nil // an index page
 	}

@@ -155,7 +155,7 @@ func decodeDeltaBytes(c *column, n int, data []byte) (*values, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &values{n: n, bounds: make([]uint32, 0, 2*n)}
+	v := &values{n: n, data: []byte{}, bounds: make([]uint32, 0, 2*n)} // an empty value is not nil
 	var last []byte
 	for i, p := range prefixes {
 		suffix := suffixes.at(i)
