@@ -213,7 +213,7 @@ func TestFields(t *testing.T) {
 	want := map[string]any{
 		"table": w.store.URL(), "index": "embedding_idx", "generation": 1.0, "fresh": false, "state": "catching_up",
 		"reason": "2 commits not covered, the first is deltacommit " + at(3, 0), "next": "tidemark sync /data/t",
-		"frontier": map[string]any{"requested": at(2, 0), "completed": at(2, 10)}, "held_by": at(2, 30),
+		"frontier": map[string]any{"requested": at(2, 0), "completed": at(2, 10)}, "held_by": at(3, 0),
 		"latest":       map[string]any{"requested": at(5, 0), "completed": at(5, 10)},
 		"lag_instants": 2.0, "lag_seconds": 180.0, "oldest_uncovered_seconds": 410.0, "covered_ahead": 1.0, "degraded": 0.0,
 		"gaps": []any{

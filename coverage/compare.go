@@ -1,0 +1,272 @@
+package coverage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"maps"
+	"math"
+	"slices"
+
+	"tidemark/delta"
+	"tidemark/generation"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/internal/vector/kernel"
+	"tidemark/internal/vector/rabitq"
+	"tidemark/timeline"
+)
+
+// comparison holds all postings of an index in a compact form and meets them with the table's rows.
+type comparison struct {
+	gen      *generation.Generation
+	tl       *timeline.Timeline
+	request  VerifyRequest
+	keys     map[string]*keyState
+	interned map[string]string
+	vector   []float32
+
+	rows, unindexable int64
+	unindexableKeys   []string
+}
+
+// keyState is what is known of one record key.
+type keyState struct {
+	postings []stored
+	order    string // when the row that counts was written: completion and requested time
+	copies   int    // live indexable rows
+}
+
+// stored is one posting: a digest stands for its code.
+type stored struct {
+	cluster    int
+	code       [16]byte
+	residual   float32
+	vectorNorm float32
+	hasNorm    bool
+	locator    delta.Locator
+	verdict    verdict
+}
+
+// verdict is a set of faults.
+type verdict uint8
+
+const (
+	stale verdict = 1 << iota
+	misrouted
+	wrongCode
+	wrongLocator
+)
+
+func newComparison(gen *generation.Generation, tl *timeline.Timeline, r VerifyRequest) *comparison {
+	return &comparison{gen: gen, tl: tl, request: r, keys: map[string]*keyState{}, interned: map[string]string{}, vector: make([]float32, gen.Dim)}
+}
+
+// sampled says whether a key is among those compared, by the key alone.
+func (c *comparison) sampled(key string) bool {
+	if c.request.Sample >= 1 {
+		return true
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key))
+	v := h.Sum64()
+	v ^= v >> 33 // FNV leaves the high bits of short keys alike
+	v *= 0xff51afd7ed558ccd
+	v ^= v >> 33
+	return float64(v) < c.request.Sample*math.MaxUint64
+}
+
+func (c *comparison) intern(s string) string {
+	if known, ok := c.interned[s]; ok {
+		return known
+	}
+	c.interned[s] = s
+	return s
+}
+
+// posting takes in one live posting of the index.
+func (c *comparison) posting(p generation.Posting) error {
+	if !c.sampled(p.Key) {
+		return nil
+	}
+	k := c.keys[p.Key]
+	if k == nil {
+		k = &keyState{}
+		c.keys[p.Key] = k
+	}
+	at := p.Locator
+	at.Partition, at.FileID, at.BaseInstant = c.intern(at.Partition), c.intern(at.FileID), c.intern(at.BaseInstant)
+	k.postings = append(k.postings, stored{cluster: p.Cluster, code: digest(p.Binary, p.Factors), residual: p.Factors.ResidualNorm,
+		vectorNorm: p.Factors.VectorNorm, hasNorm: !p.Packed || c.gen.Shape().VectorNorm, locator: at})
+	return nil
+}
+
+// digest stands for a code and its factors, the vector's norm left out: blocks have it only where estimates need it.
+func digest(code []byte, f rabitq.Factors) (out [16]byte) {
+	b := append([]byte(nil), code...)
+	for _, v := range []float32{f.FAdd1, f.FRescale1, f.Err1, f.FAddEx, f.FRescaleEx, f.ResidualNorm} {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	sum := sha256.Sum256(b)
+	copy(out[:], sum[:])
+	return out
+}
+
+// table meets the postings with all rows of the snapshot.
+func (c *comparison) table(ctx context.Context, t *table.Table, x *mdt.Index, cut table.Cut) error {
+	files, err := t.Files(ctx)
+	if err != nil {
+		return err
+	}
+	columns := table.Columns{Vectors: []string{x.Column}}
+	for s, err := range files.Slices(cut) {
+		if err != nil {
+			if errors.Is(err, storage.ErrNotFound) {
+				return &storage.Error{Op: "read snapshot", Path: s.Group.String(), Err: err,
+					Hint: "the table has cleaned what the index stands at: sync first, or drop the index and create it again"}
+			}
+			return err
+		}
+		err := t.ReadMerged(ctx, s, columns, func(r table.Row) error {
+			c.row(r, s)
+			return ctx.Err()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// row judges one live row against the postings of its key.
+func (c *comparison) row(r table.Row, s table.Slice) {
+	if !c.sampled(r.Key) {
+		return
+	}
+	if c.rows++; c.request.Progress != nil && c.rows%1024 == 0 {
+		c.request.Progress(c.rows)
+	}
+	ok := r.Vectors[0] != nil && kernel.ToFloat32(c.vector, r.Vectors[0], c.gen.Vector.Element.Kernel())
+	if ok {
+		ok, _ = kernel.Indexable(c.gen.Metric, c.vector)
+	}
+	if !ok {
+		c.unindexable++
+		c.unindexableKeys = append(c.unindexableKeys, r.Key)
+		return
+	}
+	k := c.keys[r.Key]
+	if k == nil {
+		k = &keyState{}
+		c.keys[r.Key] = k
+	}
+	k.copies++
+	completed, _ := c.tl.CompletionOf(r.CommitTime)
+	order := completed + "\x00" + r.CommitTime
+	if k.copies > 1 && order < k.order {
+		return // another copy of the key was written later (design, decision 17)
+	}
+	if k.copies > 1 && order == k.order && k.right() {
+		return // two copies of one commit: either may have the posting
+	}
+	k.order = c.intern(order)
+	c.judge(k, delta.Locator{Partition: r.Partition, FileID: s.FileID, BaseInstant: s.Instant, Position: r.Position})
+}
+
+// right says whether every posting of the key, and there is one, is as it should be.
+func (k *keyState) right() bool {
+	return len(k.postings) > 0 && !slices.ContainsFunc(k.postings, func(p stored) bool { return p.verdict != 0 })
+}
+
+// judge compares the postings of a key with the vector at hand.
+func (c *comparison) judge(k *keyState, at delta.Locator) {
+	nearest := c.gen.Cluster(c.vector)
+	for i := range k.postings {
+		p := &k.postings[i]
+		p.verdict = p.compare(c.gen.Encode(c.vector, p.cluster))
+		if p.verdict != stale && p.cluster != nearest {
+			p.verdict |= misrouted
+		}
+		if p.verdict == 0 && p.locator != at {
+			p.verdict = wrongLocator
+		}
+	}
+}
+
+// compare tells a code of other vector bytes from another code of the same ones: the length of the residual is not coded, it
+// comes from the vector as it is.
+func (p *stored) compare(code rabitq.Code) verdict {
+	norm := !p.hasNorm || p.vectorNorm == code.F.VectorNorm
+	if norm && p.code == digest(rabitq.DeltaBinary(nil, code), code.F) {
+		return 0
+	}
+	if p.residual != code.F.ResidualNorm || !norm {
+		return stale
+	}
+	return wrongCode
+}
+
+// finish counts the verdicts.
+func (c *comparison) finish(report *VerifyReport, degraded map[table.Group]bool) {
+	report.Unindexable = c.unindexable
+	slices.Sort(c.unindexableKeys)
+	for _, key := range c.unindexableKeys {
+		report.example("unindexable", key, c.request.Examples)
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.keys)) {
+		c.count(report, key, c.keys[key], degraded)
+	}
+	report.OK = report.Missing+report.Extra+report.Stale+report.Misrouted+report.WrongCode == 0
+	if c.request.Progress != nil {
+		c.request.Progress(c.rows)
+	}
+}
+
+func (c *comparison) count(report *VerifyReport, key string, k *keyState, degraded map[table.Group]bool) {
+	note := func(class string, n *int64) {
+		*n++
+		report.example(class, key, c.request.Examples)
+	}
+	if k.copies == 0 {
+		for _, p := range k.postings {
+			if degraded[table.Group{Partition: p.locator.Partition, FileID: p.locator.FileID}] {
+				note("hidden", &report.Hidden)
+			} else {
+				note("extra", &report.Extra)
+			}
+		}
+		return
+	}
+	report.Checked++
+	if k.copies > 1 {
+		note("duplicate_keys", &report.DuplicateKeys)
+	}
+	if len(k.postings) == 0 {
+		note("missing", &report.Missing)
+	}
+	right := 0
+	for _, p := range k.postings {
+		if p.verdict&stale != 0 {
+			note("stale", &report.Stale)
+		}
+		if p.verdict&misrouted != 0 {
+			note("misrouted", &report.Misrouted)
+		}
+		if p.verdict&wrongCode != 0 {
+			note("wrong_code", &report.WrongCode)
+		}
+		if p.verdict&wrongLocator != 0 {
+			note("wrong_locator", &report.WrongLocator)
+		}
+		if p.verdict&^wrongLocator == 0 {
+			right++
+		}
+	}
+	// A second posting of one key is one too many, however right.
+	if right > 1 {
+		note("extra", &report.Extra)
+	}
+}

@@ -1,0 +1,241 @@
+package coverage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"tidemark/generation"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/markers"
+	"tidemark/timeline"
+)
+
+// VerifyRequest says what to compare.
+type VerifyRequest struct {
+	// Index may be empty when the table has one.
+	Index string
+	// At compares at the snapshot of that instant, by requested or completion time. The index must have stood there: it is
+	// read without the commits that came later. Defaults to exactly the commits that the index incorporates.
+	At string
+	// Sample is the share of record keys that are compared, chosen by a hash of the key. Defaults to 1, all.
+	Sample float64
+	// Examples bounds the sample keys given per class. Defaults to 5.
+	Examples int
+	// Progress is told how many rows have been compared. Defaults to nothing.
+	Progress func(rows int64)
+}
+
+// VerifyReport is what Verify found. Its JSON form is fixed (design, section 5). Postings and keys are counted, not records.
+type VerifyReport struct {
+	Index      string  `json:"index"`
+	Generation uint32  `json:"generation"`
+	Snapshot   string  `json:"snapshot"` // requested time of the newest commit compared, "" if none is on the active timeline
+	Sample     float64 `json:"sample"`
+	// Checked are the distinct live indexable record keys.
+	Checked int64 `json:"checked"`
+	// Missing are live keys without a posting.
+	Missing int64 `json:"missing"`
+	// Extra are postings without a live indexable row.
+	Extra int64 `json:"extra"`
+	// Stale are postings of other vector bytes, Misrouted those not in the nearest cluster, WrongCode those of the right bytes
+	// with another code, WrongLocator those that say another place.
+	Stale        int64 `json:"stale"`
+	Misrouted    int64 `json:"misrouted"`
+	WrongCode    int64 `json:"wrong_code"`
+	WrongLocator int64 `json:"wrong_locator"`
+	// Hidden are dead postings of degraded file groups, which a search drops.
+	Hidden int64 `json:"hidden"`
+	// DuplicateKeys are keys with more than one live indexable row. The copy written last counts.
+	DuplicateKeys int64 `json:"duplicate_keys"`
+	// Unindexable are live rows whose vector cannot be indexed.
+	Unindexable int64 `json:"unindexable"`
+	// ForeignFiles are files in the index's directory that are not ours.
+	ForeignFiles int64 `json:"foreign_files"`
+	// OK says that missing, extra, stale, misrouted and wrong_code are all 0.
+	OK bool `json:"ok"`
+	// Examples are some record keys, or file names, per class.
+	Examples map[string][]string `json:"examples"`
+}
+
+// Sentence says the result for people.
+func (r *VerifyReport) Sentence() string {
+	if r.OK {
+		return fmt.Sprintf("ok: %s of index %s agree with the table at %s", count(int(r.Checked), "key"), r.Index, orNone(r.Snapshot))
+	}
+	return fmt.Sprintf("mismatch: of %s of index %s, %d missing, %d extra, %d stale, %d misrouted, %d with a wrong code",
+		count(int(r.Checked), "key"), r.Index, r.Missing, r.Extra, r.Stale, r.Misrouted, r.WrongCode)
+}
+
+const defaultExamples = 5
+
+// Verify compares the live postings of an index with the merged rows of its table, both as of the same commits, by content. It
+// reads every file of the index whole and checks it against the state: a damaged one is storage.ErrCorrupt. A file of the table
+// that the snapshot needs and that is gone is storage.ErrNotFound.
+func Verify(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, error) {
+	if r.Sample < 0 || r.Sample > 1 {
+		return nil, &storage.Error{Op: "verify", Hint: "give a share between 0 and 1", Err: fmt.Errorf("sample %v: %w", r.Sample, storage.ErrRefused)}
+	}
+	if r.Sample == 0 {
+		r.Sample = 1
+	}
+	if r.Examples == 0 {
+		r.Examples = defaultExamples
+	}
+	report, err := verifyOnce(ctx, d, r)
+	if gone(err) && ctx.Err() == nil {
+		// A fold or a drop may have replaced our files, a clean the table's, since they were looked up: look again, once.
+		report, err = verifyOnce(ctx, d, r)
+	}
+	return report, err
+}
+
+func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, error) {
+	st, _, err := mdt.ReadState(ctx, d.Place)
+	if err != nil {
+		return nil, err
+	}
+	x, err := pick(st, r.Index)
+	if err != nil {
+		return nil, err
+	}
+	t, err := table.Open(ctx, d.Place.Store)
+	if err != nil {
+		return nil, err
+	}
+	set, cut := setOf(x), table.Cut{}
+	if r.At != "" {
+		if st, set, cut.Upto, err = rewind(st, x, t.Timeline, r.At); err != nil {
+			return nil, err
+		}
+		x = st.Indexes[x.Name]
+	}
+	cut.In = set.Has
+	report := &VerifyReport{Index: x.Name, Sample: r.Sample, Examples: map[string][]string{}}
+	if err := checkFiles(ctx, d.Place, st, x, r.Examples, report); err != nil {
+		return nil, err
+	}
+	view, err := mdt.OpenView(ctx, d.Place, st, x.Name)
+	if err != nil {
+		return nil, err
+	}
+	gen, err := generation.Load(ctx, view, x)
+	if err != nil {
+		return nil, err
+	}
+	report.Generation = gen.Number
+	for _, w := range t.Timeline.Writes() {
+		if set.Has(w) && (cut.Upto == "" || w.Completed <= cut.Upto) {
+			report.Snapshot = w.Requested
+		}
+	}
+	c := newComparison(gen, t.Timeline, r)
+	if err := gen.Postings(ctx, view, c.posting); err != nil {
+		return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
+	}
+	if err := c.table(ctx, t, x, cut); err != nil {
+		return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
+	}
+	c.finish(report, degradedGroups(st, x.Name))
+	return report, nil
+}
+
+func degradedGroups(st *mdt.State, index string) map[table.Group]bool {
+	out := map[table.Group]bool{}
+	for _, g := range st.Degraded {
+		if g.Index == index {
+			out[table.Group{Partition: g.Partition, FileID: g.FileID}] = true
+		}
+	}
+	return out
+}
+
+// rewind returns the state as it was when the index stood at the snapshot of an instant: without the commits that covered later
+// ones. storage.ErrRefused when it never stood exactly there.
+func rewind(st *mdt.State, x *mdt.Index, tl *timeline.Timeline, at string) (*mdt.State, markers.Set, string, error) {
+	refuse := func(format string, args ...any) (*mdt.State, markers.Set, string, error) {
+		return nil, markers.Set{}, "", &storage.Error{Op: "verify at", Path: at, Hint: "leave --at out, or take an instant after which a sync ended: tidemark markers",
+			Err: fmt.Errorf(format+": %w", append(args, storage.ErrRefused)...)}
+	}
+	inst, ok := tl.Find(at)
+	if !ok || !inst.IsDataWrite() {
+		return refuse("not a completed commit of the active timeline")
+	}
+	back := st.Clone()
+	later := map[string]bool{}
+	keep := len(back.Commits)
+	for i, c := range back.Commits {
+		for _, covered := range c.Covered {
+			if covered.Index == x.Name && covered.Completed > inst.Completed {
+				keep = min(keep, i)
+			}
+		}
+		if i >= keep {
+			for _, covered := range c.Covered {
+				if covered.Index == x.Name {
+					later[covered.Requested] = true
+				}
+			}
+		}
+	}
+	back.Commits = back.Commits[:keep]
+	bx := back.Indexes[x.Name]
+	maps.DeleteFunc(bx.Covered, func(requested, _ string) bool { return later[requested] })
+	set := setOf(bx)
+	for _, w := range tl.Writes() {
+		if in := set.Has(w); in != (w.Completed <= inst.Completed) {
+			return refuse("the index never stood at exactly that snapshot: it differs in commit %s", w.Requested)
+		}
+	}
+	return back, set, inst.Completed, nil
+}
+
+// checkFiles reads all files of an index whole, and counts what lies in its directory that is not ours.
+func checkFiles(ctx context.Context, place mdt.Place, st *mdt.State, x *mdt.Index, examples int, report *VerifyReport) error {
+	ours := map[string]bool{}
+	for _, f := range st.Live(x.Name) {
+		ours[f.Path] = true
+		b, _, err := place.Store.ReadFile(ctx, place.File(f.Path))
+		if err == nil && int64(len(b)) != f.Size {
+			err = fmt.Errorf("%d bytes, the state says %d: %w", len(b), f.Size, storage.ErrCorrupt)
+		}
+		if sum := sha256.Sum256(b); err == nil && hex.EncodeToString(sum[:]) != f.SHA256 {
+			err = fmt.Errorf("sha-256 is %x, the state says %s: %w", sum, f.SHA256, storage.ErrCorrupt)
+		}
+		if err != nil {
+			return &storage.Error{Op: "verify file", Path: place.File(f.Path), Err: err, Hint: "the file is damaged or gone: drop the index and create it again"}
+		}
+	}
+	for _, f := range st.Retired {
+		ours[f.Path] = true
+	}
+	for _, p := range st.Burned {
+		ours[p] = true
+	}
+	dir, err := listDir(ctx, place.Store, place.File(x.Dir))
+	if err != nil {
+		return err
+	}
+	for _, info := range dir {
+		name := path.Base(info.Path)
+		if _, _, own := mdt.OwnName(name); own || ours[x.Dir+"/"+name] {
+			continue // what is ours by name and not in the state is swept by the next writer
+		}
+		report.ForeignFiles++
+		report.example("foreign_files", name, examples)
+	}
+	return nil
+}
+
+// example adds a sample to a class. Callers go through their keys in order.
+func (r *VerifyReport) example(class, key string, most int) {
+	if list := r.Examples[class]; len(list) < most && !slices.Contains(list, key) {
+		r.Examples[class] = append(list, key)
+	}
+}
