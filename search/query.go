@@ -1,0 +1,58 @@
+package search
+
+import (
+	"fmt"
+	"math"
+
+	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/vector/kernel"
+)
+
+// minNorm is the shortest query vector that has a direction; the codes' estimates use the same bound.
+const minNorm = 1e-9
+
+// query is the vector that is asked for, in the forms that the index and the exact distances need.
+type query struct {
+	metric  kernel.Metric
+	element kernel.Element
+	narrow  []float32 // as the index sees it
+	wide    []float64 // as it was given; the exact distances of a DOUBLE column use it
+	row     []float32 // scratch for a stored vector
+	rowWide []float64
+}
+
+// newQuery checks a query vector. Every error is ErrUsage.
+func newQuery(m kernel.Metric, v avrox.Vector, given []float64) (*query, error) {
+	if len(given) != v.Dim {
+		return nil, fmt.Errorf("query vector has %d components, column %s has %d: %w", len(given), v.Column, v.Dim, ErrUsage)
+	}
+	q := &query{metric: m, element: v.Element.Kernel(), wide: given,
+		narrow: make([]float32, v.Dim), row: make([]float32, v.Dim), rowWide: make([]float64, v.Dim)}
+	for i, x := range given {
+		q.narrow[i] = float32(x)
+	}
+	if ok, reason := kernel.Indexable(kernel.L2, q.narrow); !ok {
+		return nil, fmt.Errorf("query vector: %s: %w", reason, ErrUsage)
+	}
+	if m != kernel.L2 && math.Sqrt(kernel.SquaredNorm64(q.narrow)) < minNorm {
+		return nil, fmt.Errorf("query vector is zero, which has no direction for %s: %w", m, ErrUsage)
+	}
+	return q, nil
+}
+
+// distance is the exact distance to a stored vector (design, section 5). ok is false for a row that cannot be in the
+// index. A FLOAT or INT8 column is compared with the narrowed query, so that a row is at distance 0 from itself.
+func (q *query) distance(raw []byte) (d float64, ok bool) {
+	if ok, _ := kernel.Narrow(q.row, raw, q.element, q.metric); !ok {
+		return 0, false
+	}
+	if q.element == kernel.Double && kernel.ToFloat64(q.rowWide, raw, q.element) {
+		d = kernel.Distance64(q.metric, q.rowWide, q.wide)
+	} else {
+		d = kernel.Distance64(q.metric, q.row, q.narrow)
+	}
+	if q.metric == kernel.Cosine {
+		d = max(0, d) // rounding can put the cosine of a row with itself a little above 1
+	}
+	return d, true
+}

@@ -1,0 +1,150 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/timeline"
+)
+
+// snapshot is the table at its newest completed data write, with the record index of the same moment.
+type snapshot struct {
+	table     *table.Table
+	files     *table.Files
+	records   *mdt.MDT // nil: the table has no record index
+	requested string   // of the newest completed data write by completion; "" without any
+}
+
+// looks bounds how often the pin is taken again while writers commit.
+const looks = 5
+
+// pin opens the table, then its metadata table, and looks at the timeline again: if it has not moved, the metadata table
+// shows nothing that the table does not.
+func pin(ctx context.Context, st storage.Store) (*snapshot, error) {
+	for range looks {
+		t, err := table.Open(ctx, st)
+		if err != nil {
+			return nil, err
+		}
+		s := &snapshot{table: t}
+		m, err := mdt.Open(ctx, st)
+		switch {
+		case err == nil && m.HasRecordIndex():
+			s.records = m
+		case err != nil && !errors.Is(err, storage.ErrNotFound):
+			return nil, err
+		}
+		if s.files, err = t.Files(ctx); err != nil {
+			return nil, err
+		}
+		again, err := timeline.Load(ctx, st, table.HoodieDir, t.Props)
+		if err != nil {
+			return nil, err
+		}
+		if !again.Equal(t.Timeline) {
+			continue
+		}
+		if writes := t.Timeline.Writes(); len(writes) > 0 {
+			s.requested = writes[len(writes)-1].Requested
+		}
+		return s, nil
+	}
+	return nil, &storage.Error{Op: "pin snapshot", Path: st.URL(), Hint: "writers commit faster than the timeline can be read: try again",
+		Err: fmt.Errorf("timeline changed under %d looks: %w", looks, storage.ErrStale)}
+}
+
+// choose checks the partitions asked for against those of the snapshot. nil means all.
+func (s *snapshot) choose(asked []string) (map[string]bool, error) {
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	known := map[string]bool{}
+	for _, g := range s.files.Groups() {
+		known[g.Partition] = true
+	}
+	chosen := map[string]bool{}
+	for _, p := range asked {
+		p = strings.Trim(p, "/")
+		if !known[p] {
+			names := slices.Sorted(maps.Keys(known))
+			more := ""
+			if len(names) > 10 {
+				names, more = names[:10], ", …"
+			}
+			return nil, &storage.Error{Op: "find partition", Path: p, Hint: "the table has " + strings.Join(names, ", ") + more, Err: ErrUsage}
+		}
+		chosen[p] = true
+	}
+	return chosen, nil
+}
+
+// completion is the completion time of a commit, "" if it is not known.
+func (s *snapshot) completion(requested string) string {
+	completed, _ := s.table.Timeline.IsCompleted(requested)
+	return completed
+}
+
+// older says whether a was written before b: by completion, then by requested time of its commit.
+func (s *snapshot) older(a, b table.Row) bool {
+	return cmp.Or(cmp.Compare(s.completion(a.CommitTime), s.completion(b.CommitTime)), cmp.Compare(a.CommitTime, b.CommitTime)) < 0
+}
+
+// locate asks the record index.
+func (s *snapshot) locate(ctx context.Context, keys []string) (map[string]table.Group, error) {
+	where, err := s.records.LookupRecords(ctx, s.table.Timeline, keys)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]table.Group, len(where))
+	for key, at := range where {
+		out[key] = table.Group{Partition: at.Partition, FileID: at.FileID}
+	}
+	return out, nil
+}
+
+// scan reads every row of the snapshot, or of some partitions, by partition and file group.
+func (s *snapshot) scan(ctx context.Context, partitions map[string]bool, c table.Columns, fn func(table.Row) error) error {
+	for _, g := range s.files.Groups() {
+		if partitions != nil && !partitions[g.Partition] {
+			continue
+		}
+		slice, ok, err := s.files.Slice(g, table.Cut{})
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := s.table.ReadMerged(ctx, slice, c, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// everywhere reads the rows of one key from every file group.
+func (s *snapshot) everywhere(ctx context.Context, c table.Columns, key string, fn func(table.Row) error) error {
+	for _, g := range s.files.Groups() {
+		if err := s.byKey(ctx, g, c, map[string]bool{key: true}, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byKey reads the rows of some keys from one file group. A group that the snapshot does not show has none.
+func (s *snapshot) byKey(ctx context.Context, g table.Group, c table.Columns, keys map[string]bool, fn func(table.Row) error) error {
+	slice, ok, err := s.files.Slice(g, table.Cut{})
+	if err != nil || !ok {
+		return err
+	}
+	return s.table.ReadKeys(ctx, slice, c, keys, fn)
+}
