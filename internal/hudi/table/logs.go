@@ -32,19 +32,17 @@ func (t *Table) readLogs(ctx context.Context, s Slice, p *plan, want func(key st
 		return nil, fmt.Errorf("merge %s: partial update mode %s: %w", s.Group, mode, storage.ErrUnsupported)
 	}
 	var blocks []logfile.Block
-	from := map[int64]string{} // for messages: which file a block came from, by its number
 	for i := range s.Logs {
 		file := &s.Logs[i]
-		found, err := t.readBlocks(ctx, file, s.keep)
-		if err != nil {
-			return nil, &storage.Error{Op: "read log file", Path: file.Path, Err: gone(err)}
-		}
-		for _, b := range found {
+		for b, err := range logfile.Blocks(ctx, t.source(kindLog, file.Path, file.Size)) {
+			if err != nil {
+				return nil, &storage.Error{Op: "read log file", Path: file.Path, Err: gone(err)}
+			}
+			b.File = i
 			blocks = append(blocks, b)
-			from[int64(len(blocks)-1)] = file.Path
 		}
 	}
-	if err := t.checkDamage(blocks, from); err != nil {
+	if err := t.checkDamage(s, blocks); err != nil {
 		return nil, err
 	}
 	for _, b := range logfile.Effective(blocks, s.keep) {
@@ -52,26 +50,16 @@ func (t *Table) readLogs(ctx context.Context, s Slice, p *plan, want func(key st
 			return nil, err
 		}
 		if err := l.add(ctx, p, b, want); err != nil {
-			return nil, fmt.Errorf("read logs of %s: %s block of %s at byte %d: %w", s.Group, b.Type, b.Instant(), b.Offset, err)
+			return nil, &storage.Error{Op: "read log file", Path: s.Logs[b.File].Path,
+				Err: fmt.Errorf("%s block of %s at byte %d: %w", b.Type, b.Instant(), b.Offset, err)}
 		}
 	}
 	return l, nil
 }
 
-func (t *Table) readBlocks(ctx context.Context, file *File, keep func(string) bool) ([]logfile.Block, error) {
-	var out []logfile.Block
-	for b, err := range logfile.Blocks(ctx, t.source(kindLog, file.Path, file.Size)) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, b)
-	}
-	return out, nil
-}
-
 // checkDamage refuses corrupt regions: they may hold committed rows. In a table that was version 6 a failed append leaves one, and a
 // rollback command behind it says so; trailing bytes too few for a block are passed over as Hudi does.
-func (t *Table) checkDamage(blocks []logfile.Block, from map[int64]string) error {
+func (t *Table) checkDamage(s Slice, blocks []logfile.Block) error {
 	rolledBack := false
 	for i := len(blocks) - 1; i >= 0; i-- {
 		b := blocks[i]
@@ -81,7 +69,7 @@ func (t *Table) checkDamage(blocks []logfile.Block, from map[int64]string) error
 		if b.Type != logfile.TypeCorrupt || b.Trailing || rolledBack && t.wasVersion6() {
 			continue
 		}
-		return &storage.Error{Op: "read log file", Path: from[int64(i)], Hint: "the file is damaged: restore it from a copy",
+		return &storage.Error{Op: "read log file", Path: s.Logs[b.File].Path, Hint: "the file is damaged: restore it from a copy",
 			Err: fmt.Errorf("%d bytes at %d are no block (%s): %w", b.Size, b.Offset, b.Reason, storage.ErrCorrupt)}
 	}
 	return nil
