@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -294,9 +293,12 @@ func checkTidy(t testing.TB, before, after *mem.Store, what string) {
 	if state.Intent != nil || len(state.Burned) > 0 || state.Owner != "" {
 		t.Errorf("%s: not settled: intent %v, burned %v, owner %q", what, state.Intent, state.Burned, state.Owner)
 	}
-	was := before.Paths()
+	was := map[string]bool{}
+	for _, p := range before.Paths() {
+		was[p] = true
+	}
 	for _, p := range after.Paths() {
-		if !slices.Contains(was, p) && !named[p] {
+		if !was[p] && !named[p] {
 			t.Errorf("%s: left behind: %s", what, p)
 		}
 		delete(named, p)
@@ -304,7 +306,7 @@ func checkTidy(t testing.TB, before, after *mem.Store, what string) {
 	for p := range named {
 		t.Errorf("%s: named but not there: %s", what, p)
 	}
-	for _, p := range was {
+	for p := range was {
 		x, _ := before.Stat(t.Context(), p)
 		y, err := after.Stat(t.Context(), p)
 		if err != nil || x.Size != y.Size || !x.ModTime.Equal(y.ModTime) { // every write has the test clock's time

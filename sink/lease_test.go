@@ -147,8 +147,9 @@ func TestPausedOwner(t *testing.T) {
 		if got := content(t, st); got != want {
 			t.Fatalf("paused at %s: got\n%s\nwant\n%s", what, got, want)
 		}
+		names := snapshotNames(t, st)
 		for _, p := range st.Paths() {
-			if strings.Contains(p, "vector_index_") && !strings.Contains(snapshotNames(t, st), p) {
+			if strings.Contains(p, "vector_index_") && !strings.Contains(names, p) {
 				t.Errorf("paused at %s: left behind: %s", what, p)
 			}
 		}
