@@ -61,7 +61,7 @@ func TestWaitPolls(t *testing.T) {
 		d := w.deps()
 		began := time.Now()
 		go func() {
-			time.Sleep(90 * time.Second)
+			<-time.After(90 * time.Second)
 			w.index().Covered[at(5, 0)] = at(5, 10)
 			w.deps()
 		}()
