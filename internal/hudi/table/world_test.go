@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/basefile"
 	"tidemark/internal/hudi/basefile/basefiletest"
 	"tidemark/internal/hudi/logfile"
@@ -238,4 +239,27 @@ func (w *world) show(cut table.Cut) (string, error) {
 		}
 	}
 	return strings.Join(out, " "), nil
+}
+
+// avroKeys returns the record keys of an Avro block.
+func avroKeys(t testing.TB, b logfile.Block) []string {
+	t.Helper()
+	schema, err := avrox.ParseSchema(b.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	recs, err := b.AvroRecords()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, bin := range recs {
+		rec, _, err := schema.Decode(bin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, _ := rec.Str("_hoodie_record_key")
+		keys = append(keys, key)
+	}
+	return keys
 }
