@@ -205,7 +205,7 @@ func (o *opened2) postings(ctx context.Context, done []covered) (map[string]diff
 }
 
 // write makes one metadata-table commit of what was gathered.
-func (l *look) write(ctx context.Context, sk *sink.Sink, c cohort, opened []opened, done []covered) (string, error) {
+func (l *look) write(ctx context.Context, sk Committer, c cohort, opened []opened, done []covered) (string, error) {
 	parts := make([]part, len(c.indexes))
 	for i, o := range opened {
 		p, err := l.part(ctx, c, o, i, done)
@@ -250,7 +250,7 @@ func (l *look) write(ctx context.Context, sk *sink.Sink, c cohort, opened []open
 		st.Commits = append(st.Commits, commit)
 		return nil
 	}
-	return sk.Commit(ctx, sink.Batch{Kind: "sync", Build: build, Apply: apply})
+	return sk.commit(ctx, sink.Batch{Kind: "sync", Build: build, Apply: apply})
 }
 
 // record is what the state keeps of a covered instant, for the index at place i of its cohort.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"tidemark/delta"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 	"tidemark/sink"
@@ -54,7 +53,7 @@ func Sync(ctx context.Context, place mdt.Place, opt SyncOptions) (*SyncResult, e
 	if _, err := takeLook(ctx, place, nil); err != nil {
 		return res, err
 	}
-	sk, err := sink.Open(ctx, place, sink.Config{Schema: delta.SchemaJSON, Recheck: Recheck(place.Store), Owner: opt.Owner})
+	sk, err := OpenCommitter(ctx, place, CommitterOptions{Waiting: opt.Waiting, Owner: opt.Owner})
 	if err != nil {
 		return res, err
 	}
@@ -65,7 +64,7 @@ func Sync(ctx context.Context, place mdt.Place, opt SyncOptions) (*SyncResult, e
 	return res, errors.Join(err, sk.Release(context.WithoutCancel(ctx)))
 }
 
-func loop(ctx context.Context, place mdt.Place, sk *sink.Sink, opt SyncOptions, res *SyncResult) error {
+func loop(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, res *SyncResult) error {
 	redo := 0
 	for {
 		limit := maxBatchInstants
@@ -76,18 +75,7 @@ func loop(ctx context.Context, place mdt.Place, sk *sink.Sink, opt SyncOptions, 
 			return nil
 		}
 		n, id, err := pass(ctx, place, sk, limit, opt.Progress)
-		var wait *sink.WaitError
 		switch {
-		case errors.As(err, &wait):
-			if wait.Until.IsZero() {
-				return fmt.Errorf("write batch: %w", err)
-			}
-			if opt.Waiting != nil {
-				opt.Waiting(wait.Reason)
-			}
-			if err := sleep(ctx, max(time.Until(wait.Until), staleWait)); err != nil {
-				return err
-			}
 		case errors.Is(err, errRedo):
 			if redo++; redo > staleRedos {
 				return err
@@ -113,7 +101,7 @@ var errRedo = errors.New("the table moved while a batch was made")
 // pass looks at the table once and commits at most one batch. It returns the number of instants covered and the
 // commit's id, empty if nothing was due. A failure that stopped the comparison is returned after what came before
 // it was committed: by the next pass, which begins with it.
-func pass(ctx context.Context, place mdt.Place, sk *sink.Sink, limit int, progress func(done, due int)) (int, string, error) {
+func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int)) (int, string, error) {
 	st := sk.State()
 	if st.Paused {
 		return 0, "", &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "resume it first: tidemark resume",
@@ -158,7 +146,7 @@ func pass(ctx context.Context, place mdt.Place, sk *sink.Sink, limit int, progre
 
 // advance commits one batch of a cohort: due instants, or a frontier that may move without one. id is empty if
 // there was neither.
-func (l *look) advance(ctx context.Context, place mdt.Place, sk *sink.Sink, c cohort, limit int, progress func(done, due int)) (int, string, error) {
+func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c cohort, limit int, progress func(done, due int)) (int, string, error) {
 	if len(c.due) == 0 && !l.moves(c) {
 		return 0, "", nil
 	}
@@ -192,7 +180,7 @@ func (l *look) advance(ctx context.Context, place mdt.Place, sk *sink.Sink, c co
 
 // moved turns what a moving table causes into errRedo: a stale batch, or a file that vanished since the look.
 func moved(err error) error {
-	var wait *sink.WaitError
+	var wait *sink.WaitError // the table must write first: looking again does not help
 	if errors.As(err, &wait) || errors.Is(err, sink.ErrNoMDT) || errors.Is(err, sink.ErrFilesGone) {
 		return err
 	}
@@ -203,7 +191,7 @@ func moved(err error) error {
 }
 
 // dealtWith records restores and rollbacks that undid nothing that an index covers.
-func dealtWith(ctx context.Context, sk *sink.Sink, fresh map[string]string) error {
+func dealtWith(ctx context.Context, sk Committer, fresh map[string]string) error {
 	return sk.Update(ctx, func(st *mdt.State) error {
 		if st.Restores == nil {
 			st.Restores = map[string]string{}

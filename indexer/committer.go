@@ -1,0 +1,74 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"tidemark/delta"
+	"tidemark/generation"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/sink"
+)
+
+// Committer hands generation's batches to the sink: the two rooms do not know each other. It is a sink with the
+// schema and the checks that every commit of this program uses.
+type Committer struct {
+	*sink.Sink
+	waiting func(reason string)
+}
+
+var _ generation.Committer = Committer{}
+
+// CommitterOptions are what is not required of a Committer.
+type CommitterOptions struct {
+	// Create lets Acquire make the state object of a table that has none.
+	Create bool
+	// Waiting is told before a commit waits for a time to become free. Defaults to nothing.
+	Waiting func(reason string)
+	// Owner names this process in the lease. Defaults to host name, process id and a random part.
+	Owner string
+}
+
+// OpenCommitter returns a committer for a place. It reads nothing and starts nothing.
+func OpenCommitter(ctx context.Context, place mdt.Place, opt CommitterOptions) (Committer, error) {
+	if opt.Waiting == nil {
+		opt.Waiting = func(string) {}
+	}
+	s, err := sink.Open(ctx, place, sink.Config{Schema: delta.SchemaJSON, Create: opt.Create, Owner: opt.Owner, Recheck: Recheck(place.Store)})
+	return Committer{s, opt.Waiting}, err
+}
+
+// Commit makes a batch visible as one deltacommit. Where no id may be taken yet it waits, if waiting can help.
+func (c Committer) Commit(ctx context.Context, b generation.Batch) (string, error) {
+	return c.commit(ctx, sink.Batch{Kind: b.Kind, Revision: b.Revision, Apply: b.Apply, NewestData: b.Newest,
+		Build: func(id, completion string) ([]sink.FileRecords, error) {
+			files, err := b.Build(id, completion)
+			out := make([]sink.FileRecords, len(files))
+			for i, f := range files {
+				out[i] = sink.FileRecords{Index: f.Index, Group: f.Group, Base: f.Base, Records: make([]sink.Record, len(f.Records))}
+				for n, r := range f.Records {
+					out[i].Records[n] = sink.Record{Key: r.Key, Payload: r.Value}
+				}
+			}
+			return out, err
+		}})
+}
+
+// minWait keeps a loop of waits from spinning where the store's clock is behind ours.
+const minWait = 200 * time.Millisecond
+
+// commit is the sink's Commit that waits while no id may be taken (protocol 0.5).
+func (c Committer) commit(ctx context.Context, b sink.Batch) (string, error) {
+	for {
+		id, err := c.Sink.Commit(ctx, b)
+		var wait *sink.WaitError
+		if !errors.As(err, &wait) || wait.Until.IsZero() {
+			return id, err
+		}
+		c.waiting(wait.Reason)
+		if err := sleep(ctx, max(time.Until(wait.Until), minWait)); err != nil {
+			return "", err
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package indexer_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tidemark/coverage"
+	"tidemark/generation"
+	"tidemark/indexer"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage/file"
+	"tidemark/internal/testkit"
+	"tidemark/internal/vector/kernel"
+)
+
+// place opens a fixture table in a folder of the test.
+func place(t *testing.T, name string) mdt.Place {
+	t.Helper()
+	st, err := file.New(testkit.Table(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mdt.Inside(st)
+}
+
+// create builds an index as of an instant ("" = latest) and returns its result.
+func create(t *testing.T, p mdt.Place, req generation.CreateRequest, options map[string]string) *generation.Result {
+	t.Helper()
+	tb, err := table.Open(t.Context(), p.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := indexer.OpenCommitter(t.Context(), p, indexer.CommitterOptions{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if req.Options, err = generation.ParseOptions(options); err != nil {
+		t.Fatal(err)
+	}
+	req.Place = p
+	r, err := generation.Create(t.Context(), tb, c, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// indexable judges a row as the oracle recorded it, apart from the product's own readers.
+func indexable(raw []byte, el kernel.Element, m kernel.Metric) bool {
+	if raw == nil {
+		return false
+	}
+	v := make([]float32, len(raw)/el.Width())
+	if !kernel.ToFloat32(v, raw, el) {
+		return false
+	}
+	zero := true
+	for _, x := range v {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return false
+		}
+		zero = zero && x == 0
+	}
+	return !zero || m != kernel.Cosine
+}
+
+// live returns the indexable vectors of a step by record key.
+func live(s testkit.Step, column string, el kernel.Element, m kernel.Metric) map[string][]byte {
+	out := map[string][]byte{}
+	for _, r := range s.Rows {
+		if v := r.Vector(column); indexable(v, el, m) {
+			out[r.Key] = v
+		}
+	}
+	return out
+}
+
+// wantCounts is what the rows before and after say about a step.
+func wantCounts(before, after map[string][]byte) map[string]int64 {
+	c := map[string]int64{"insert": 0, "vector_update": 0, "delete": 0}
+	for k, v := range after {
+		old, ok := before[k]
+		switch {
+		case !ok:
+			c["insert"]++
+		case !bytes.Equal(old, v):
+			c["vector_update"]++
+		}
+	}
+	for k := range before {
+		if _, ok := after[k]; !ok {
+			c["delete"]++
+		}
+	}
+	return c
+}
+
+func verify(t *testing.T, p mdt.Place, want int, when string) {
+	t.Helper()
+	rep, err := coverage.Verify(t.Context(), coverage.Deps{Place: p}, coverage.VerifyRequest{})
+	if err != nil {
+		t.Fatalf("%s: verify: %v", when, err)
+	}
+	if !rep.OK || rep.WrongLocator != 0 || rep.ForeignFiles != 0 {
+		t.Errorf("%s: verify: %+v", when, *rep)
+	}
+	if rep.Checked != int64(want) {
+		t.Errorf("%s: verify checked %d keys, the rows have %d", when, rep.Checked, want)
+	}
+}
+
+// Every step of a recorded table: the index is built at the earliest readable step, then follows one instant at
+// a time; counts equal what the recorded rows imply, and the index equals the rows after every step.
+func TestFollowOracle(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		table, column string
+		element       kernel.Element
+		options       map[string]string
+	}{
+		{"cow_basic", "embedding", kernel.Float, nil},
+		{"mor_basic", "embedding", kernel.Float, map[string]string{"vector.metric": "l2"}},
+		{"mor_compaction_clean", "embedding", kernel.Float, nil},
+		{"demo_words", "embedding", kernel.Float, nil},
+		{"v8", "embedding", kernel.Float, nil},
+		{"local_zone", "embedding", kernel.Float, nil},
+		{"elements", "e64", kernel.Double, map[string]string{"vector.rabitq.bits": "8"}},
+		{"elements_mor", "i8", kernel.Int8, map[string]string{"vector.rabitq.bits": "1", "vector.metric": "dot_product"}},
+		{"unindexable", "embedding", kernel.Float, nil},
+		{"replace_ops", "embedding", kernel.Float, nil},
+		{"cow_clustering", "embedding", kernel.Float, nil},
+		{"mor_clustering", "embedding", kernel.Float, nil},
+		{"merge_event_time", "embedding", kernel.Float, nil},
+		{"merge_commit_time", "embedding", kernel.Float, nil},
+		{"partition_move", "embedding", kernel.Float, nil},
+		{"partition_move_cow", "embedding", kernel.Float, nil},
+		{"partial_update", "embedding", kernel.Float, nil},
+		{"log_compaction", "embedding", kernel.Float, nil},
+		{"parquet_logs", "embedding", kernel.Float, nil},
+		{"occ", "embedding", kernel.Float, nil},
+		{"archived", "embedding", kernel.Float, nil},
+		{"bucket", "embedding", kernel.Float, nil},
+		{"keys_complex", "embedding", kernel.Float, nil},
+		{"keys_timestamp", "embedding", kernel.Float, nil},
+		{"two_vectors", "b", kernel.Float, nil},
+		{"cdc_mor", "embedding", kernel.Float, nil},
+		{"pending", "embedding", kernel.Float, nil},
+		{"rollback_cow", "embedding", kernel.Float, nil},
+		{"nbcc_commit_time", "embedding", kernel.Float, nil},
+		{"nbcc_event_time", "embedding", kernel.Float, nil},
+		{"nbcc_overlap_compaction", "embedding", kernel.Float, nil},
+		{"sql_created", "embedding", kernel.Float, nil},
+	} {
+		t.Run(tc.table, func(t *testing.T) {
+			t.Parallel()
+			follow(t, tc.table, tc.column, tc.element, tc.options)
+		})
+	}
+}
+
+func follow(t *testing.T, name, column string, el kernel.Element, options map[string]string) {
+	p := place(t, name)
+	steps := testkit.Oracle(t, name)
+	opts := map[string]string{"vector.num_clusters": "4"}
+	for k, v := range options {
+		opts[k] = v
+	}
+	o, err := generation.ParseOptions(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metric, err := kernel.ParseMetric(o.Map()["vector.metric"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := earliest(t, p, steps)
+	var last string
+	for _, i := range steps[first].Instants {
+		if write(i.Action) {
+			last = i.Requested
+		}
+	}
+	create(t, p, generation.CreateRequest{Column: column, AsOf: last}, opts)
+	before := live(steps[first], column, el, metric)
+	verify(t, p, len(before), "after create")
+	for _, s := range steps[first+1:] {
+		when := fmt.Sprintf("step %d (%s)", s.Step, s.Op)
+		after := live(s, column, el, metric)
+		got := map[string]int64{"insert": 0, "vector_update": 0, "delete": 0}
+		done := map[string]bool{}
+		for _, i := range s.Instants {
+			if !write(i.Action) {
+				continue
+			}
+			r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{MaxInstants: 1})
+			if err != nil {
+				t.Fatalf("%s: sync: %v", when, err)
+			}
+			if r.Processed != 1 {
+				t.Fatalf("%s: sync processed %d instants", when, r.Processed)
+			}
+			done[i.Requested] = true
+		}
+		found := 0
+		for _, m := range markersOf(t, p) {
+			if !done[m.Requested] {
+				continue
+			}
+			found++
+			if m.Mode != "full" {
+				t.Errorf("%s: instant %s has mode %s", when, m.Requested, m.Mode)
+			}
+			for k := range got {
+				got[k] += m.Counts[k]
+			}
+		}
+		if found != len(done) {
+			t.Fatalf("%s: %d of %d instants have markers", when, found, len(done))
+		}
+		if d := cmp.Diff(wantCounts(before, after), got); d != "" {
+			t.Errorf("%s: counts (-rows +markers):\n%s", when, d)
+		}
+		verify(t, p, len(after), when)
+		before = after
+	}
+	r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{})
+	if err != nil || r.Processed != 0 {
+		t.Fatalf("sync at the end: processed %d, %v", r.Processed, err)
+	}
+	st := status(t, p)
+	if !st.Fresh || *st.LagInstants != 0 {
+		t.Errorf("at the end: %+v", st)
+	}
+}
+
+func write(action string) bool {
+	return strings.Contains("commit deltacommit replacecommit", action)
+}
+
+// earliest returns the first step from which on every snapshot of the table is readable.
+func earliest(t *testing.T, p mdt.Place, steps []testkit.Step) int {
+	t.Helper()
+	tb, err := table.Open(t.Context(), p.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := tb.EarliestReadable(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, ok := tb.Timeline.CompletionOf(at)
+	if !ok {
+		t.Fatalf("earliest readable instant %s is not completed", at)
+	}
+	for n, s := range steps {
+		for _, i := range s.Instants {
+			if write(i.Action) && i.Completion >= done {
+				return n
+			}
+		}
+	}
+	t.Fatalf("no step at or after %s", at)
+	return 0
+}
+
+func markersOf(t *testing.T, p mdt.Place) []coverage.Marker {
+	t.Helper()
+	list, err := coverage.Markers(context.Background(), coverage.Deps{Place: p}, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func status(t *testing.T, p mdt.Place) coverage.IndexStatus {
+	t.Helper()
+	s, err := coverage.Status(t.Context(), coverage.Deps{Place: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s[0]
+}
+
