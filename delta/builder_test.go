@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -175,7 +176,7 @@ func randomHistory(r *rand.Rand) (changes []delta.Change, before, after map[stri
 
 func TestReduceIsTheNetEffect(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		changes, before, after := randomHistory(r)
 		net := delta.Reduce(changes)
@@ -189,7 +190,7 @@ func TestReduceIsTheNetEffect(t *testing.T) {
 				t.Fatalf("seed %d: %s twice", seed, c.Key)
 			}
 			seen[c.Key] = true
-			if !cmp.Equal(state[c.Key], c.Old) {
+			if !reflect.DeepEqual(state[c.Key], c.Old) {
 				t.Fatalf("seed %d: old of %s is not the first one", seed, c.Key)
 			}
 			if c.Class == delta.Unchanged || c.Class == delta.Unindexable || c.Class == 0 {
@@ -200,8 +201,8 @@ func TestReduceIsTheNetEffect(t *testing.T) {
 				state[c.Key] = c.New
 			}
 		}
-		if diff := cmp.Diff(state, after); diff != "" {
-			t.Fatalf("seed %d: net effect differs:\n%s", seed, diff)
+		if !reflect.DeepEqual(state, after) {
+			t.Fatalf("seed %d: net effect differs:\n%s", seed, cmp.Diff(state, after))
 		}
 
 		// The records depend neither on the order of the changes nor on the workers, and no key has both a delta
@@ -219,7 +220,7 @@ func TestReduceIsTheNetEffect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !cmp.Equal(one.Records, three.Records) || !cmp.Equal(one.Touched, three.Touched) {
+		if !reflect.DeepEqual(one.Records, three.Records) || !reflect.DeepEqual(one.Touched, three.Touched) {
 			t.Fatalf("seed %d: order or workers change the bytes", seed)
 		}
 		live := int64(0)

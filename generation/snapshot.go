@@ -58,7 +58,12 @@ func snapshotOf(t *table.Table, asOf string) (snapshot, error) {
 			s.restores[i.Requested] = i.Completed
 		}
 	}
-	set := markers.Set{Baseline: s.baseline.Instants, Before: s.baseline.Before}
-	s.frontier = markers.Compute(markers.Frontier{}, set, writes, t.Timeline.Pending())
+	s.frontier = s.frontierOn(t.Timeline)
 	return s, nil
+}
+
+// frontierOn is the largest frontier that a timeline allows an index which holds just this snapshot.
+func (s snapshot) frontierOn(tl *timeline.Timeline) markers.Frontier {
+	set := markers.Set{Baseline: s.baseline.Instants, Before: s.baseline.Before}
+	return markers.Compute(markers.Frontier{}, set, tl.Writes(), tl.Pending())
 }

@@ -8,7 +8,9 @@ import (
 
 	"tidemark/delta"
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
+	"tidemark/timeline"
 )
 
 // write makes the two commits of protocol 0.7 under the lease. Nothing is written before this point.
@@ -36,6 +38,9 @@ func (b *bootstrap) write(ctx context.Context) (err error) {
 	b.req.progress("write", 2, commits)
 	if err := b.validate(ctx); err != nil {
 		return fmt.Errorf("read back generation %d: %w", b.number, err)
+	}
+	if err := b.lookAgain(ctx); err != nil {
+		return err
 	}
 	b.result.Activated, err = b.c.Commit(ctx, Batch{
 		Kind: "activate", Revision: b.c.State().Revision, Newest: b.plan.Baseline,
@@ -105,6 +110,28 @@ func alone(st *mdt.State, index string) bool {
 	return true
 }
 
+// lookAgain computes the first frontier anew: since the snapshot was chosen, an instant may have come to light that was
+// requested before it (design, decision 8). If the frontier's own instant was archived meanwhile, everything that could
+// hold it is known to have completed, and it stays.
+func (b *bootstrap) lookAgain(ctx context.Context) error {
+	_, tl, err := timeline.Open(ctx, b.t.Store, table.HoodieDir)
+	if err != nil {
+		return fmt.Errorf("look at the timeline again: %w", err)
+	}
+	if had := b.result.Frontier.Requested; had != "" {
+		if _, active := tl.CompletionOf(had); !active {
+			return nil
+		}
+	}
+	f := b.plan.snapshot.frontierOn(tl)
+	b.result.Frontier = mdt.Frontier{Requested: f.Requested, Completed: f.Completed}
+	b.result.HeldBy = ""
+	if f.HeldBy != nil {
+		b.result.HeldBy = f.HeldBy.Requested
+	}
+	return nil
+}
+
 // flip returns the records that make the generation the active one.
 func (b *bootstrap) flip(id string) ([]FileRecords, error) {
 	ts, err := timestamp(id)
@@ -113,7 +140,7 @@ func (b *bootstrap) flip(id string) ([]FileRecords, error) {
 	}
 	active := int32(b.number)
 	m := *b.gen.Manifest
-	m.State, m.CreatedTs = delta.StateActive, ts
+	m.State, m.CreatedTs, m.VerifiedFrontier = delta.StateActive, ts, &b.result.Frontier.Completed
 	byGroup := map[int]*FileRecords{}
 	for _, r := range []struct {
 		key []byte
