@@ -50,7 +50,7 @@ func (e *engine) run(ctx context.Context) error {
 	g := e.generation
 	most := max(maxRerank, e.k)
 	limit := min(most, max(e.k, g.Options.RefineFactor*min(e.k, most)))
-	order := ivf.ProbeOrder(g.Metric, g.Centroids, g.K, g.Dim, e.query.narrow, g.K)
+	order := ivf.ProbeOrder(g.Metric, g.Centroids, g.K, g.Dim, e.query.index, g.K)
 	probes := min(e.nprobes, g.K)
 	judged := map[string]struct{}{}
 	e.places = map[string]candidate{}

@@ -8,15 +8,16 @@ import (
 	"tidemark/internal/vector/kernel"
 )
 
-// minNorm is the shortest query vector that has a direction; the codes' estimates use the same bound.
+// minNorm is the shortest query vector that the codes' estimates take for COSINE and DOT.
 const minNorm = 1e-9
 
 // query is the vector that is asked for, in the forms that the index and the exact distances need.
 type query struct {
 	metric  kernel.Metric
 	element kernel.Element
-	narrow  []float32 // as the index sees it
+	narrow  []float32 // as a row of the column would be narrowed
 	wide    []float64 // as it was given; the exact distances of a DOUBLE column use it
+	index   []float32 // what the index is asked with: narrow, or for COSINE a longer one of the same direction
 	row     []float32 // scratch for a stored vector
 	rowWide []float64
 }
@@ -31,11 +32,20 @@ func newQuery(m kernel.Metric, v avrox.Vector, given []float64) (*query, error) 
 	for i, x := range given {
 		q.narrow[i] = float32(x)
 	}
-	if ok, reason := kernel.Indexable(kernel.L2, q.narrow); !ok {
+	if ok, reason := kernel.Indexable(m, q.narrow); !ok {
 		return nil, fmt.Errorf("query vector: %s: %w", reason, ErrUsage)
 	}
-	if m != kernel.L2 && math.Sqrt(kernel.SquaredNorm64(q.narrow)) < minNorm {
-		return nil, fmt.Errorf("query vector is zero, which has no direction for %s: %w", m, ErrUsage)
+	q.index = q.narrow
+	norm := math.Sqrt(kernel.SquaredNorm64(q.narrow))
+	if m == kernel.L2 || norm >= minNorm {
+		return q, nil
+	}
+	if m == kernel.Dot {
+		return nil, fmt.Errorf("query vector is shorter than %g, which has no direction for %s: %w", minNorm, m, ErrUsage)
+	}
+	q.index = make([]float32, v.Dim)
+	for i, x := range q.narrow {
+		q.index[i] = float32(float64(x) / norm)
 	}
 	return q, nil
 }

@@ -41,9 +41,14 @@ func Search(ctx context.Context, d Deps, r Request) (*Answer, error) {
 		return nil, err
 	}
 	if mode == BruteForce {
-		return s.answer, s.brute(ctx)
+		err = s.brute(ctx)
+	} else {
+		err = s.indexed(ctx, mode)
 	}
-	return s.answer, s.indexed(ctx, mode)
+	if err != nil {
+		return nil, err
+	}
+	return s.answer, nil
 }
 
 // session is one query at one pinned snapshot and generation.
@@ -207,7 +212,7 @@ func (s *session) brute(ctx context.Context) error {
 
 func (s *session) indexed(ctx context.Context, mode Mode) error {
 	g := s.generation
-	rotated, err := rabitq.NewQuery(g.Rotation, g.Metric, g.Manifest.AssumeNormalized, s.query.narrow)
+	rotated, err := rabitq.NewQuery(g.Rotation, g.Metric, g.Manifest.AssumeNormalized, s.query.index)
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, ErrUsage)
 	}
