@@ -138,12 +138,7 @@ func Touched(metas []*timeline.CommitMetadata) []table.Group {
 // taken together with later instants (design decision 12); Readable tells in advance.
 func Compare(ctx context.Context, src Source, req Request) ([]Result, error) {
 	columns, at := columnsOf(req.Targets)
-	unit := map[string]bool{}
-	for _, i := range req.Instants {
-		unit[i.Requested] = true
-	}
-	after := func(i timeline.Instant) bool { return req.Incorporated(i) || unit[i.Requested] && i.IsDataWrite() }
-
+	after := req.after()
 	before, now := newSide(), newSide()
 	blind := map[string]bool{} // keys of the after-slices of degraded groups
 	var degraded []table.Group
@@ -212,24 +207,28 @@ func Compare(ctx context.Context, src Source, req Request) ([]Result, error) {
 	return results, nil
 }
 
-// Readable says whether every group that a unit touched has its after-slice, so that the unit can be compared
-// on its own.
-func Readable(src Source, req Request) (bool, error) {
-	unit := map[string]bool{}
-	for _, i := range req.Instants {
-		unit[i.Requested] = true
-	}
-	after := func(i timeline.Instant) bool { return req.Incorporated(i) || unit[i.Requested] && i.IsDataWrite() }
+// Readable returns what is missing of a unit's after-slices, kind storage.ErrNotFound: nil, and the unit can be
+// compared on its own. err is any other failure.
+func Readable(src Source, req Request) (missing, err error) {
 	for _, g := range Touched(req.Metas) {
-		_, _, err := src.Slice(g, after)
+		_, _, err := src.Slice(g, req.after())
 		if errors.Is(err, storage.ErrNotFound) {
-			return false, nil
+			return err, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("find slice of %s after %s: %w", g, req.last(), err)
+			return nil, fmt.Errorf("find slice of %s after %s: %w", g, req.last(), err)
 		}
 	}
-	return true, nil
+	return nil, nil
+}
+
+// after says which instants the state after the unit is made of.
+func (r Request) after() func(timeline.Instant) bool {
+	unit := map[string]bool{}
+	for _, i := range r.Instants {
+		unit[i.Requested] = true
+	}
+	return func(i timeline.Instant) bool { return r.Incorporated(i) || unit[i.Requested] && i.IsDataWrite() }
 }
 
 func (r Request) first() string { return r.Instants[0].Requested }

@@ -99,16 +99,16 @@ func (l *look) unit(ctx context.Context, src diffing.Source, due []timeline.Inst
 			return fmt.Errorf("read instant %s: %w", instant.Requested, err)
 		}
 		req.Instants, req.Metas = append(req.Instants, instant), append(req.Metas, meta)
-		ok, err := diffing.Readable(src, *req)
+		missing, err := diffing.Readable(src, *req)
 		if err != nil {
 			return err
 		}
-		if ok {
+		if missing == nil {
 			return nil
 		}
 		if i == len(due)-1 {
 			return &storage.Error{Op: "compare instant", Path: req.Instants[0].Requested,
-				Err:  fmt.Errorf("a file of its slices is gone, and no later commit replaced it: %w", storage.ErrCorrupt),
+				Err:  fmt.Errorf("no later commit replaced what is gone: %v: %w", missing, storage.ErrCorrupt),
 				Hint: "the table itself is damaged there: repair it with Hudi's tools, or restore the file"}
 		}
 	}

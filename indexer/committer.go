@@ -22,12 +22,11 @@ var _ generation.Committer = Committer{}
 
 // CommitterOptions are what is not required of a Committer.
 type CommitterOptions struct {
-	// Create lets Acquire make the state object of a table that has none.
-	Create bool
+	// Sink configures the sink below; its Schema and Recheck are set here. Create lets Acquire make the state
+	// object of a table that has none.
+	Sink sink.Config
 	// Waiting is told before a commit waits for a time to become free. Defaults to nothing.
 	Waiting func(reason string)
-	// Owner names this process in the lease. Defaults to host name, process id and a random part.
-	Owner string
 }
 
 // OpenCommitter returns a committer for a place. It reads nothing and starts nothing.
@@ -35,7 +34,8 @@ func OpenCommitter(ctx context.Context, place mdt.Place, opt CommitterOptions) (
 	if opt.Waiting == nil {
 		opt.Waiting = func(string) {}
 	}
-	s, err := sink.Open(ctx, place, sink.Config{Schema: delta.SchemaJSON, Create: opt.Create, Owner: opt.Owner, Recheck: Recheck(place.Store)})
+	opt.Sink.Schema, opt.Sink.Recheck = delta.SchemaJSON, Recheck(place.Store)
+	s, err := sink.Open(ctx, place, opt.Sink)
 	return Committer{s, opt.Waiting}, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"tidemark/internal/storage/file"
 	"tidemark/internal/testkit"
 	"tidemark/internal/vector/kernel"
+	"tidemark/sink"
 )
 
 // place opens a fixture table in a folder of the test.
@@ -37,7 +38,7 @@ func create(t *testing.T, p mdt.Place, req generation.CreateRequest, options map
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := indexer.OpenCommitter(t.Context(), p, indexer.CommitterOptions{Create: true})
+	c, err := indexer.OpenCommitter(t.Context(), p, indexer.CommitterOptions{Sink: sink.Config{Create: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,4 +288,3 @@ func status(t *testing.T, p mdt.Place) coverage.IndexStatus {
 	}
 	return s[0]
 }
-

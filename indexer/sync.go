@@ -20,8 +20,8 @@ type SyncOptions struct {
 	Progress func(done, due int)
 	// Waiting is told before the loop waits, with the reason. Defaults to nothing.
 	Waiting func(reason string)
-	// Owner names this process in the lease. Defaults to host name, process id and a random part.
-	Owner string
+	// Sink configures the sink that is used. The zero value works.
+	Sink sink.Config
 }
 
 // SyncResult is what a Sync did.
@@ -53,7 +53,7 @@ func Sync(ctx context.Context, place mdt.Place, opt SyncOptions) (*SyncResult, e
 	if _, err := takeLook(ctx, place, nil); err != nil {
 		return res, err
 	}
-	sk, err := OpenCommitter(ctx, place, CommitterOptions{Waiting: opt.Waiting, Owner: opt.Owner})
+	sk, err := OpenCommitter(ctx, place, CommitterOptions{Waiting: opt.Waiting, Sink: opt.Sink})
 	if err != nil {
 		return res, err
 	}

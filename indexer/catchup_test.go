@@ -1,0 +1,300 @@
+package indexer_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tidemark/coverage"
+	"tidemark/delta"
+	"tidemark/generation"
+	"tidemark/indexer"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage/file"
+	"tidemark/internal/testkit"
+	"tidemark/internal/vector/kernel"
+	"tidemark/internal/vector/rabitq"
+)
+
+// posting is a live posting without the place where it is stored.
+type posting struct {
+	Cluster int
+	Locator delta.Locator
+	Binary  string
+	Factors rabitq.Factors
+}
+
+func postings(t *testing.T, p mdt.Place, index string) map[string]posting {
+	t.Helper()
+	st, _, err := mdt.ReadState(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := mdt.OpenView(t.Context(), p, st, index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := generation.Load(t.Context(), view, st.Indexes[index])
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]posting{}
+	err = g.Postings(t.Context(), view, func(x generation.Posting) error {
+		if _, twice := out[x.Key]; twice {
+			return fmt.Errorf("key %q has two live postings", x.Key)
+		}
+		f := x.Factors
+		f.VectorNorm = 0 // blocks leave it out where the metric does not need it
+		out[x.Key] = posting{Cluster: x.Cluster, Locator: x.Locator, Binary: string(x.Binary), Factors: f}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func loaded(t *testing.T, p mdt.Place, index string) *generation.Generation {
+	t.Helper()
+	st, _, err := mdt.ReadState(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := mdt.OpenView(t.Context(), p, st, index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := generation.Load(t.Context(), view, st.Indexes[index])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// A catch-up in one batch, one instant at a time, and a fresh build with the same centroids end with the same
+// postings, and the counts per instant do not depend on batching.
+func TestCatchUpEqualsFollowingAndFreshBuild(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"cow_basic", "mor_basic", "mor_compaction_clean", "replace_ops", "mor_clustering", "partition_move", "merge_event_time", "unindexable", "occ"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := map[string]string{"vector.num_clusters": "4"}
+			live, atOnce := place(t, name), place(t, name)
+			first := earliestInstant(t, live)
+			create(t, live, generation.CreateRequest{Column: "embedding", AsOf: first}, opts)
+			create(t, atOnce, generation.CreateRequest{Column: "embedding", AsOf: first, CentroidsFrom: loaded(t, live, "embedding_idx")}, opts)
+			for {
+				r, err := indexer.Sync(t.Context(), live, indexer.SyncOptions{MaxInstants: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Processed == 0 {
+					break
+				}
+			}
+			r, err := indexer.Sync(t.Context(), atOnce, indexer.SyncOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Commits) != 1 {
+				t.Errorf("catch-up made %d commits, want 1", len(r.Commits))
+			}
+			if d := cmp.Diff(postings(t, live, "embedding_idx"), postings(t, atOnce, "embedding_idx")); d != "" {
+				t.Errorf("postings (-followed +caught up):\n%s", d)
+			}
+			if d := cmp.Diff(counts(t, live), counts(t, atOnce)); d != "" {
+				t.Errorf("counts (-followed +caught up):\n%s", d)
+			}
+			create(t, live, generation.CreateRequest{Column: "embedding", Name: "fresh", CentroidsFrom: loaded(t, live, "embedding_idx")}, opts)
+			if d := cmp.Diff(postings(t, live, "embedding_idx"), postings(t, live, "fresh")); d != "" {
+				t.Errorf("postings (-followed +built fresh):\n%s", d)
+			}
+		})
+	}
+}
+
+func earliestInstant(t *testing.T, p mdt.Place) string {
+	t.Helper()
+	tb, err := table.Open(t.Context(), p.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := tb.EarliestReadable(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func counts(t *testing.T, p mdt.Place) map[string]map[string]int64 {
+	t.Helper()
+	out := map[string]map[string]int64{}
+	for _, m := range markersOf(t, p) {
+		out[m.Requested] = m.Counts
+	}
+	return out
+}
+
+// The slices of the first commits are cleaned away while nobody follows: what is there now is indexed, deletes
+// are not invented, the marker and the state say so, and dead rows are reported as hidden.
+func TestCleanedSlices(t *testing.T) {
+	t.Parallel()
+	base := testkit.Table(t, "cow_basic")
+	st, err := file.New(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := mdt.Inside(st)
+	steps := testkit.Oracle(t, "cow_basic")
+	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: steps[0].Instants[0].Requested}, map[string]string{"vector.num_clusters": "4"})
+
+	// Remove every base file but the newest of each file group, as a cleaner would.
+	tb, err := table.Open(t.Context(), st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := tb.Files(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := map[string]bool{}
+	for s, err := range files.Slices(table.Cut{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep[s.Base.Name] = true
+	}
+	names, err := filepath.Glob(filepath.Join(base, "*.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed := 0
+	for _, n := range names {
+		if !keep[filepath.Base(n)] {
+			removed++
+			if err := os.Remove(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if removed == 0 {
+		t.Fatal("nothing was cleaned: the test shows nothing")
+	}
+
+	if _, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := live(steps[len(steps)-1], "embedding", kernel.Float, kernel.Cosine)
+	rep, err := coverage.Verify(t.Context(), coverage.Deps{Place: p}, coverage.VerifyRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Checked != int64(len(want)) || rep.Missing != 0 || rep.Stale != 0 || rep.Extra != 0 || rep.WrongCode != 0 || rep.WrongLocator != 0 {
+		t.Errorf("verify: %+v", *rep)
+	}
+	first := live(steps[0], "embedding", kernel.Float, kernel.Cosine)
+	dead := 0
+	for k := range first {
+		if _, ok := want[k]; !ok {
+			dead++
+		}
+	}
+	if dead == 0 || rep.Hidden != int64(dead) {
+		t.Errorf("hidden: %d, %d rows of the first commit are gone now", rep.Hidden, dead)
+	}
+	deletes, modes := int64(0), map[string]int{}
+	for _, m := range markersOf(t, p) {
+		deletes += m.Counts["delete"]
+		modes[m.Mode]++
+	}
+	if deletes != 0 {
+		t.Errorf("%d deletes were invented", deletes)
+	}
+	if modes["merged"] == 0 || modes["full"] != 0 {
+		t.Errorf("modes: %v", modes)
+	}
+	s := status(t, p)
+	if s.State != coverage.StateDegraded || s.Degraded == 0 {
+		t.Errorf("status: %s, %d degraded", s.State, s.Degraded)
+	}
+}
+
+// A preceding slice is gone but the commit's own slice is there: current_only.
+func TestCurrentOnly(t *testing.T) {
+	t.Parallel()
+	base := testkit.Table(t, "cow_basic")
+	st, err := file.New(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := mdt.Inside(st)
+	steps := testkit.Oracle(t, "cow_basic")
+	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: steps[0].Instants[0].Requested}, map[string]string{"vector.num_clusters": "4"})
+	names, err := filepath.Glob(filepath.Join(base, "*_"+steps[0].Instants[0].Requested+".parquet"))
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for _, n := range names {
+		if err := os.Remove(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	list := markersOf(t, p)
+	if list[0].Mode != "current_only" || list[0].Counts["delete"] != 0 {
+		t.Errorf("first marker: %+v", list[0])
+	}
+	for _, m := range list[1:] {
+		if m.Mode != "full" {
+			t.Errorf("later marker: %+v", m)
+		}
+	}
+	rep, err := coverage.Verify(t.Context(), coverage.Deps{Place: p}, coverage.VerifyRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := live(steps[len(steps)-1], "embedding", kernel.Float, kernel.Cosine)
+	if !rep.OK || rep.Checked != int64(len(want)) {
+		t.Errorf("verify: %+v", *rep)
+	}
+}
+
+// A newest file that is simply lost is no knowledge: nothing is marked, and the error names the file.
+func TestLostFileBlocks(t *testing.T) {
+	t.Parallel()
+	base := testkit.Table(t, "cow_basic")
+	st, err := file.New(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := mdt.Inside(st)
+	steps := testkit.Oracle(t, "cow_basic")
+	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: steps[0].Instants[0].Requested}, map[string]string{"vector.num_clusters": "4"})
+	last := steps[len(steps)-1].Instants[0].Requested
+	names, err := filepath.Glob(filepath.Join(base, "*_"+last+".parquet"))
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	if err := os.Remove(names[0]); err != nil {
+		t.Fatal(err)
+	}
+	_, err = indexer.Sync(t.Context(), p, indexer.SyncOptions{})
+	if err == nil || !strings.Contains(err.Error(), filepath.Base(names[0])) {
+		t.Errorf("got %v, want an error that names %s", err, filepath.Base(names[0]))
+	}
+	for _, m := range markersOf(t, p) {
+		if m.Requested == last {
+			t.Error("the commit with the lost file has a marker")
+		}
+	}
+	if s := status(t, p); s.Fresh || *s.LagInstants == 0 {
+		t.Errorf("status: %+v", s)
+	}
+}
