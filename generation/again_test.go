@@ -2,10 +2,12 @@ package generation_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -330,5 +332,54 @@ func TestFirstFrontier(t *testing.T) {
 	}
 	if g.Index.Frontier != r.Frontier || len(g.Index.Baseline.Instants) != 10 {
 		t.Errorf("state: %+v", g.Index)
+	}
+}
+
+// flipping returns index files with one bit flipped from the second time on that they are read: the sink's own check of
+// what it wrote passes.
+type flipping struct {
+	storage.Store
+	mu    sync.Mutex
+	reads map[string]int // guarded by mu
+}
+
+func (f *flipping) ReadFile(ctx context.Context, p string) ([]byte, storage.Info, error) {
+	b, info, err := f.Store.ReadFile(ctx, p)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reads[p]++; strings.HasSuffix(p, ".hfile") && f.reads[p] > 1 && len(b) > 0 {
+		b[len(b)/3] ^= 4
+	}
+	return b, info, err
+}
+
+func TestWhatIsReadBackWrongIsNotActivated(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "cow_basic")
+	req := generation.CreateRequest{Column: "embedding", Name: "x", Options: options(t, small...)}
+	_, err := create(t, &flipping{Store: st, reads: map[string]int{}}, req)
+	if !errors.Is(err, storage.ErrCorrupt) || isActive(t, st, "x") {
+		t.Fatalf("got %v", err)
+	}
+	if r := mustCreate(t, st, req); r.Generation != 2 {
+		t.Errorf("generation %d after a burned attempt, want 2", r.Generation)
+	}
+	steps := testkit.Oracle(t, "cow_basic")
+	check(t, st, "x", steps[len(steps)-1])
+}
+
+func TestSecondIndexAfterARestore(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "rollback_restore")
+	steps := testkit.Oracle(t, "rollback_restore")
+	for _, name := range []string{"one", "two"} {
+		mustCreate(t, st, generation.CreateRequest{Column: "embedding", Name: name, Options: options(t, small...)})
+	}
+	for _, name := range []string{"one", "two"} {
+		check(t, st, name, steps[len(steps)-1])
+	}
+	state, _, err := mdt.ReadState(t.Context(), mdt.Inside(st))
+	if err != nil || len(state.Restores) != 2 {
+		t.Errorf("restores dealt with: %v, %v; want the rollback and the restore", state.Restores, err)
 	}
 }
