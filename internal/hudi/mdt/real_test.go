@@ -143,6 +143,9 @@ func TestFilesOfEveryTable(t *testing.T) {
 		}
 		// One partition alone is the same.
 		for p := range got {
+			if checked%5 != 0 {
+				break
+			}
 			one, err := m.Files(context.Background(), data, []string{p, "no such partition"})
 			if err != nil || len(one) != 1 || fmt.Sprint(one[p]) != fmt.Sprint(got[p]) {
 				t.Errorf("%s: partition %q alone: %v %v", table, p, one, err)

@@ -28,6 +28,7 @@ type View struct {
 	place  Place
 	total  int         // file groups
 	groups []viewGroup // by group number; only groups with files
+	limit  int64       // size up to which a file is read whole
 
 	mu   sync.Mutex
 	held int64 // guarded by mu: bytes of files kept whole
@@ -94,7 +95,7 @@ func OpenView(ctx context.Context, place Place, st *State, index string) (*View,
 // OpenFiles returns a view of exactly these files, for reading back what is not visible yet. groups is the number of
 // physical file groups of the index.
 func OpenFiles(_ context.Context, place Place, files []DataFile, groups int) (*View, error) {
-	v := &View{place: place, total: groups}
+	v := &View{place: place, total: groups, limit: wholeFile}
 	byGroup := map[int][]*viewFile{}
 	for _, f := range files {
 		if f.Group < 0 || f.Group >= groups {
@@ -159,7 +160,7 @@ func (v *View) whole(ctx context.Context, f *viewFile) ([]byte, error) {
 	return b, nil
 }
 
-// open returns the layers of a file, oldest first. Files up to wholeFile are read whole and checked against the state; larger
+// open returns the layers of a file, oldest first. Files up to the limit are read whole and checked against the state; larger
 // ones are read by ranges, where block checksums stand for it.
 func (v *View) open(ctx context.Context, f *viewFile) ([]layer, error) {
 	f.mu.Lock()
@@ -169,7 +170,7 @@ func (v *View) open(ctx context.Context, f *viewFile) ([]layer, error) {
 	}
 	src := storage.FileSource(v.place.Store, v.place.File(f.Path), f.Size)
 	inMemory := false
-	if f.Size <= wholeFile {
+	if f.Size <= v.limit {
 		b, err := v.whole(ctx, f)
 		if err != nil {
 			return nil, v.fail(f, err)
