@@ -234,7 +234,9 @@ func TestReduceIsTheNetEffect(t *testing.T) {
 	}
 }
 
-func sameVersion(a, b *delta.Version) bool { return bytes.Equal(a.Raw, b.Raw) && a.Locator == b.Locator }
+func sameVersion(a, b *delta.Version) bool {
+	return bytes.Equal(a.Raw, b.Raw) && a.Locator == b.Locator
+}
 
 func sameKV(a, b delta.KV) bool {
 	return a.Group == b.Group && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value)

@@ -36,7 +36,6 @@ type postings struct {
 	records  [][]delta.KV // per cluster: blocks and deltas, ascending by key; Group is not set yet
 	counters []delta.Counters
 	segments []int
-	radii    []float32 // largest distance of a row to its centroid
 	blocks   int
 	deltas   int
 	bytes    int64
