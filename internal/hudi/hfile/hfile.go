@@ -27,8 +27,6 @@ const (
 	MaxKey = 32767
 	// maxFile is where a file stops being readable by released readers, which cast offsets to 32 bits.
 	maxFile = 1<<31 - 1
-	// maxBlock bounds one block before and after compression: a Java array index.
-	maxBlock = 1<<31 - 1
 	// maxInflate is the largest ratio deflate can reach (258 bytes from 2 bits); a header that claims more is wrong.
 	maxInflate = 1032
 )
