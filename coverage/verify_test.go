@@ -137,7 +137,7 @@ func indexable(step testkit.Step) (keys, unindexable int64) {
 // rows imply, and verify finds the index equal to the table.
 func TestFollowingRealTables(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"cow_basic", "mor_basic", "unindexable", "partition_move", "replace_ops"} {
+	for _, name := range []string{"cow_basic", "mor_basic", "unindexable"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			st, steps := copyOf(t, name), testkit.Oracle(t, name)
