@@ -1,0 +1,80 @@
+package coverage_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"tidemark/coverage"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
+)
+
+// counting counts the requests that reach a store.
+type counting struct {
+	storage.Store
+	requests atomic.Int64
+}
+
+func (c *counting) ReadFile(ctx context.Context, path string) ([]byte, storage.Info, error) {
+	c.requests.Add(1)
+	return c.Store.ReadFile(ctx, path)
+}
+
+func (c *counting) ReadRange(ctx context.Context, path string, off, n int64) ([]byte, error) {
+	c.requests.Add(1)
+	return c.Store.ReadRange(ctx, path, off, n)
+}
+
+func (c *counting) Stat(ctx context.Context, path string) (storage.Info, error) {
+	c.requests.Add(1)
+	return c.Store.Stat(ctx, path)
+}
+
+func (c *counting) List(ctx context.Context, dir string) ([]storage.Info, error) {
+	c.requests.Add(1)
+	return c.Store.List(ctx, dir)
+}
+
+// A status costs the same however long the timeline is: state, properties before and after the listing, the listing, the
+// metadata table's properties, the index's directory, the newest commit for the schema, and the index definitions.
+func TestRequestsOfStatus(t *testing.T) {
+	t.Parallel()
+	for _, commits := range []int{1, 50} {
+		w := newWorld(t, commits, commits)
+		st := &counting{Store: w.store}
+		d := w.deps()
+		d.Place = mdt.Inside(st)
+		all, err := coverage.Status(t.Context(), d)
+		if err != nil || !all[0].Fresh {
+			t.Fatal(all, err)
+		}
+		if n := st.requests.Load(); n != 8 {
+			t.Errorf("%d requests for %d commits, want 8", n, commits)
+		}
+	}
+}
+
+// Coverage changes nothing.
+func TestNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	st := copyOf(t, "cow_basic")
+	createIndex(t, st, "")
+	guard := storage.NewGuard(st, func(string) bool { return false })
+	d := coverage.Deps{Place: mdt.Inside(guard)}
+	if _, err := coverage.Status(t.Context(), d); err != nil {
+		t.Error(err)
+	}
+	if _, err := coverage.Markers(t.Context(), d, "", 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := coverage.Wait(t.Context(), d, coverage.WaitRequest{Covers: "1"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := coverage.Verify(t.Context(), d, coverage.VerifyRequest{}); err != nil {
+		t.Error(err)
+	}
+	if guard.Refused() != 0 || guard.Writes() != 0 {
+		t.Errorf("%d writes were tried", guard.Refused()+guard.Writes())
+	}
+}
