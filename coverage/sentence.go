@@ -7,22 +7,17 @@ import (
 
 // Sentence says for people whether the index is fresh, how far it is behind, why, and what to type.
 func (s IndexStatus) Sentence() string {
-	name := "no index"
-	if s.Index != nil {
-		name = "index " + *s.Index
+	if s.Index == nil {
+		return "not fresh" + s.tail()
 	}
 	if s.Fresh {
-		text := "fresh: " + name + " covers every commit"
+		text := "fresh: index " + *s.Index + " covers every commit"
 		if s.Latest != nil {
 			text += " up to " + s.Latest.Requested
 		}
 		return text + s.tail()
 	}
-	text := "not fresh: " + name
-	if s.Index != nil {
-		text += s.behind()
-	}
-	return text + s.tail()
+	return "not fresh: index " + *s.Index + s.behind() + s.tail()
 }
 
 // behind tells the lag, where it is known.
