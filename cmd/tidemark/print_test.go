@@ -103,7 +103,7 @@ func TestProgressInPlainLines(t *testing.T) {
 	p.report("write", 1, 0)
 	p.finish()
 	p.finish()
-	want := "read: 50 of 100, 10/s, about 5s left\nread: 50 of 100, 5/s, done\nwrite: 1, done\n"
+	want := "read: 50 of 100, 10/s, about 5s left\nread: 50 of 100, 5/s, done\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows long work on standard error: a bar on a terminal; elsewhere a line when a stage begins and ends,
-// and one at a fixed pace while it lasts.
+// progress shows long work on standard error: a bar on a terminal; elsewhere a line at a fixed pace while a stage
+// lasts, and one at its end unless it was brief.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -27,8 +27,12 @@ type progress struct {
 	last  time.Time
 }
 
-// pace is the time between two plain lines of one stage.
-const pace = 5 * time.Second
+const (
+	// pace is the time between two plain lines of one stage.
+	pace = 5 * time.Second
+	// brief is how long a stage may last without a plain line.
+	brief = 2 * time.Second
+)
 
 // newProgress shows work on w.
 func newProgress(w io.Writer) *progress {
@@ -82,7 +86,9 @@ func (p *progress) finishStage(now time.Time) {
 		_ = p.bar.Clear()
 		return
 	}
-	p.line(now, ", done")
+	if now.Sub(p.began) >= brief {
+		p.line(now, ", done")
+	}
 }
 
 // line prints where the stage stands, its rate, and the time left when that can be known.

@@ -9,7 +9,10 @@ import (
 
 // commands returns the commands of the program in the order in which help shows them.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{a.inspectCommand(), a.versionCommand()}
+	return []*cobra.Command{
+		a.demoCommand(), a.indexCommand(), a.syncCommand(), a.statusCommand(), a.markersCommand(), a.waitCommand(),
+		a.searchCommand(), a.verifyCommand(), a.inspectCommand(), a.versionCommand(),
+	}
 }
 
 // versionInfo is what the build says about itself.

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tidemark/fixtures"
+)
+
+// An interrupt ends a command with one line, and the table is as consistent as before.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := fixtures.Unpack(bytes.NewReader(fixtures.DemoTable), dir); err != nil {
+		t.Fatal(err)
+	}
+	table := filepath.Join(dir, fixtures.DemoName)
+	for _, args := range [][]string{
+		{"index", "create", table, "--column", "embedding"},
+		{"sync", table},
+		{"status", table},
+		{"inspect", filepath.Join(table, ".hoodie", "hoodie.properties")},
+	} {
+		before, err := tree(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var stdout, stderr bytes.Buffer
+		if got := run(ctx, args, &stdout, &stderr); got != exitFailed {
+			t.Errorf("%q: exit code %d, want %d", args, got, exitFailed)
+		}
+		if !strings.HasPrefix(stderr.String(), "tidemark: interrupted; ") {
+			t.Errorf("%q: got %q", args, stderr.String())
+		}
+		after, err := tree(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path := range after {
+			if before[path] != after[path] {
+				t.Errorf("%q: changed %s", args, path)
+			}
+		}
+	}
+}

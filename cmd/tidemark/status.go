@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"tidemark/coverage"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	var index string
+	c := &cobra.Command{
+		Use:   "status TABLE",
+		Short: "Say whether the indexes cover the table",
+		Long: `Says whether each index covers the table's newest snapshot, how far it is behind, why, and what to do.
+The exit code is 0 if and only if every index shown is fresh, else 3.`,
+		Example: "  tidemark status /data/t\n  tidemark status /data/t --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			all, err := a.status(c.Context(), args[0], index)
+			if err != nil {
+				return err
+			}
+			fresh := true
+			for _, s := range all {
+				fresh = fresh && s.Fresh
+				if err := a.showStatus(s); err != nil {
+					return err
+				}
+			}
+			if !fresh {
+				return exitWith(exitNotFresh)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&index, "index", "", "only this index; all if left out")
+	return c
+}
+
+// status judges the indexes of a table, or one of them.
+func (a *app) status(ctx context.Context, url, index string) ([]coverage.IndexStatus, error) {
+	place, err := openPlace(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	all, err := coverage.Status(ctx, coverage.Deps{Place: place, Table: url})
+	if err != nil || index == "" {
+		return all, err
+	}
+	for _, s := range all {
+		if s.Index != nil && *s.Index == index {
+			return []coverage.IndexStatus{s}, nil
+		}
+	}
+	return nil, noIndex(index)
+}
+
+// showStatus prints the state of one index.
+func (a *app) showStatus(s coverage.IndexStatus) error {
+	if a.json {
+		return a.object(s)
+	}
+	a.say("%s", s.Sentence())
+	g := newGrid()
+	if s.Index != nil {
+		g.add("index", *s.Index+generationOf(s))
+	}
+	g.add("table", s.Table)
+	if s.Frontier != nil {
+		g.add("frontier", times(*s.Frontier))
+	}
+	if s.Latest != nil {
+		g.add("latest", times(*s.Latest))
+	}
+	if s.HeldBy != nil {
+		g.add("held by", *s.HeldBy)
+	}
+	if s.CoveredAhead != nil && *s.CoveredAhead > 0 {
+		g.add("covered ahead", plural(*s.CoveredAhead, "commit"))
+	}
+	if s.Degraded > 0 {
+		g.add("degraded", plural(s.Degraded, "file group"))
+	}
+	if n := s.Horizon.Cleaner; n != nil {
+		g.add("cleaner", "takes a needed slice in "+plural(*n, "commit"))
+	}
+	if n := s.Horizon.Archiver; n != nil {
+		g.add("archiver", "takes a needed instant in "+plural(*n, "commit"))
+	}
+	g.print(a, "  ")
+	a.showGaps(s.Gaps)
+	return nil
+}
+
+// shownGaps bounds how many gaps people are shown.
+const shownGaps = 10
+
+func (a *app) showGaps(gaps []coverage.Gap) {
+	if len(gaps) == 0 {
+		return
+	}
+	g := newGrid()
+	g.add("not covered", "completed", "action", "why")
+	for i, gap := range gaps {
+		if i == shownGaps {
+			break
+		}
+		completed := "-"
+		if gap.Completed != nil {
+			completed = *gap.Completed
+		}
+		g.add(gap.Requested, completed, string(gap.Action), gap.Reason)
+	}
+	g.print(a, "  ")
+	if n := len(gaps) - shownGaps; n > 0 {
+		a.say("  … and %s more; --json shows all", count(n))
+	}
+}
+
+func generationOf(s coverage.IndexStatus) string {
+	if s.Generation == nil {
+		return ""
+	}
+	return fmt.Sprintf(", generation %d", *s.Generation)
+}
+
+// times prints an instant by both its times.
+func times(t coverage.Times) string {
+	return fmt.Sprintf("%s, completed %s", t.Requested, t.Completed)
+}

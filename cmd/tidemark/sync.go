@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"tidemark/coverage"
+	"tidemark/indexer"
+)
+
+// synced is what a sync did and where an index stands after it, for programs.
+type synced struct {
+	Table       string          `json:"table"`
+	Index       *string         `json:"index"`
+	Processed   int             `json:"processed"`
+	Commits     []string        `json:"commits"`
+	Frontier    *coverage.Times `json:"frontier"`
+	Fresh       bool            `json:"fresh"`
+	State       coverage.State  `json:"state"`
+	Reason      string          `json:"reason"`
+	LagInstants *int            `json:"lag_instants"`
+}
+
+func (a *app) syncCommand() *cobra.Command {
+	var bound int
+	var plan bool
+	c := &cobra.Command{
+		Use:   "sync TABLE",
+		Short: "Catch up with the table and exit",
+		Long: `Covers every commit that the table's indexes do not cover, in completion order, and exits when nothing more
+can be processed now. It can be stopped at any time; the next run goes on.`,
+		Example: "  tidemark sync /data/t\n  tidemark sync /data/t --plan",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if bound < 0 {
+				return usage(c, fmt.Errorf("--max-instants %d: must not be negative", bound))
+			}
+			if plan {
+				return a.syncPlan(c.Context(), args[0], bound)
+			}
+			return a.sync(c.Context(), args[0], bound)
+		},
+	}
+	c.Flags().IntVar(&bound, "max-instants", 0, "stop after so many commits; 0 for all")
+	c.Flags().BoolVar(&plan, "plan", false, "say which commits would be processed, write nothing")
+	return c
+}
+
+// follow covers what is due, at most bound commits (0: all), with progress on standard error.
+func (a *app) follow(ctx context.Context, url string, bound int) (*indexer.SyncResult, error) {
+	place, err := openPlace(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	p := newProgress(a.err)
+	defer p.finish()
+	return indexer.Sync(ctx, place, indexer.SyncOptions{MaxInstants: bound, Waiting: a.waiting,
+		Progress: func(done, due int) { p.report("commits", int64(done), int64(due)) }})
+}
+
+// sync follows the table and prints what was covered and where the indexes stand.
+func (a *app) sync(ctx context.Context, url string, bound int) error {
+	r, err := a.follow(ctx, url, bound)
+	if err != nil {
+		if r != nil && r.Processed > 0 {
+			return &hinted{err: err, facts: map[string]any{"processed": r.Processed, "commits": r.Commits},
+				hint: fmt.Sprintf("%s covered before that stay covered. %s", plural(r.Processed, "commit"), hintOf(err))}
+		}
+		return err
+	}
+	all, err := a.status(ctx, url, "")
+	if err != nil {
+		return err
+	}
+	if a.json {
+		for _, s := range all {
+			commits := append([]string{}, r.Commits...)
+			if err := a.object(synced{s.Table, s.Index, r.Processed, commits, s.Frontier, s.Fresh, s.State, s.Reason, s.LagInstants}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if r.Processed > 0 {
+		done, err := a.markersOf(ctx, url, r.Commits)
+		if err != nil {
+			return err
+		}
+		if err := a.showMarkers(done); err != nil {
+			return err
+		}
+	}
+	a.say("covered %s in %s", plural(r.Processed, "data commit"), plural(len(r.Commits), "metadata commit"))
+	for _, s := range all {
+		a.say("%s", s.Sentence())
+	}
+	return nil
+}
+
+// markersOf returns the covered commits whose markers are in some of our commits.
+func (a *app) markersOf(ctx context.Context, url string, commits []string) ([]coverage.Marker, error) {
+	all, err := a.markers(ctx, url, "", 0)
+	return slices.DeleteFunc(all, func(m coverage.Marker) bool { return !slices.Contains(commits, m.MDTInstant) }), err
+}
+
+// due is one commit that a sync would process, for programs.
+type due struct {
+	Index     string  `json:"index"`
+	Requested string  `json:"requested"`
+	Completed *string `json:"completed"`
+	Action    string  `json:"action"`
+}
+
+// syncPlan prints which commits a sync would process.
+func (a *app) syncPlan(ctx context.Context, url string, bound int) error {
+	all, err := a.status(ctx, url, "")
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if s.Index == nil {
+			return &hinted{err: fmt.Errorf("plan sync %s: %s", url, s.Reason), hint: s.Next}
+		}
+		n := 0
+		for _, gap := range s.Gaps {
+			if gap.Reason != "pending" || bound > 0 && n == bound {
+				continue
+			}
+			n++
+			if a.json {
+				if err := a.object(due{*s.Index, gap.Requested, gap.Completed, string(gap.Action)}); err != nil {
+					return err
+				}
+				continue
+			}
+			a.say("%s: would process %s %s", *s.Index, gap.Action, gap.Requested)
+		}
+		if !a.json {
+			a.say("%s: %s to process; nothing was written", *s.Index, plural(n, "commit"))
+		}
+	}
+	return nil
+}

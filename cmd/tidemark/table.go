@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/internal/storage/open"
+	"tidemark/timeline"
+)
+
+// openPlace opens the table that a path or URL names, and the place inside it where its indexes lie.
+func openPlace(ctx context.Context, url string) (mdt.Place, error) {
+	st, err := open.Open(ctx, url)
+	if err != nil {
+		return mdt.Place{}, err
+	}
+	return mdt.Inside(st), nil
+}
+
+// readState reads the state of a table's indexes; that of a table without any is empty. A path that is no table is
+// storage.ErrNotFound.
+func readState(ctx context.Context, place mdt.Place) (*mdt.State, error) {
+	if _, err := timeline.LoadProperties(ctx, place.Store, table.HoodieDir); err != nil {
+		return nil, err
+	}
+	st, _, err := mdt.ReadState(ctx, place)
+	if errors.Is(err, storage.ErrNotFound) {
+		return mdt.NewState(), nil
+	}
+	return st, err
+}
+
+// checkIndex refuses a command that means one index of a table and does not say which of several. A path that is no table is
+// storage.ErrNotFound.
+func checkIndex(ctx context.Context, place mdt.Place, name string) error {
+	st, err := readState(ctx, place)
+	if err != nil || name != "" {
+		return err
+	}
+	var names []string
+	for _, x := range st.Indexes {
+		if !x.Dropped {
+			names = append(names, x.Name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) < 2 {
+		return nil
+	}
+	return &exitError{code: exitUsage, err: &hinted{hint: "say which with --index NAME",
+		err: fmt.Errorf("the table has %d indexes: %s", len(names), strings.Join(names, ", "))}}
+}
+
+// noIndex says that a table has no index of that name.
+func noIndex(name string) error {
+	return &storage.Error{Op: "find index", Path: name, Err: storage.ErrNotFound, Hint: "see 'tidemark index list'"}
+}
+
+// indexFlag adds --index to a command.
+func indexFlag(c *cobra.Command, name *string) {
+	c.Flags().StringVar(name, "index", "", "name of the index; may be left out when the table has one")
+}
+
+// waiting tells people why nothing happens for a while.
+func (a *app) waiting(reason string) { a.warn("waiting: %s", reason) }
