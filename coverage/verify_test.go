@@ -530,3 +530,37 @@ func TestFreshForReaders(t *testing.T) {
 		t.Errorf("caught up: %+v", v)
 	}
 }
+
+// Nothing passes a completed commit of zero bytes, and it is named (O-TL-01).
+func TestZeroByteCommitStopsTheFrontier(t *testing.T) {
+	t.Parallel()
+	st, steps := copyOf(t, "cow_basic"), testkit.Oracle(t, "cow_basic")
+	createIndex(t, st, steps[0].Instants[0].Requested)
+	bad := steps[3].Instants[0]
+	name := ".hoodie/timeline/" + bad.Requested + "_" + bad.Completion + ".commit"
+	whole, _, err := st.ReadFile(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Put(name, nil, time.Unix(0, 0))
+	if _, err := indexer.Sync(t.Context(), mdt.Inside(st), indexer.SyncOptions{}); !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+		t.Errorf("sync: %v", err)
+	}
+	s := stateOf(t, st)
+	if s.State != coverage.StateBlocked || s.Fresh || s.Frontier == nil || s.Frontier.Completed >= bad.Completion || !strings.Contains(s.Reason, name) {
+		t.Errorf("status: %+v", s)
+	}
+	for _, g := range s.Gaps {
+		if want := g.Requested == bad.Requested; want != (g.Reason == "failed") {
+			t.Errorf("gap %+v", g)
+		}
+	}
+	st.Put(name, whole, time.Unix(0, 0))
+	mustSync(t, st, 0)
+	if s := stateOf(t, st); !s.Fresh || s.State != coverage.StateFresh {
+		t.Errorf("repaired: %+v", s)
+	}
+	if r := verify(t, st, coverage.VerifyRequest{}); !r.OK {
+		t.Errorf("verify: %+v", r)
+	}
+}
