@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,21 +16,30 @@ import (
 	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
-	"tidemark/internal/storage/file"
+	"tidemark/internal/storage/mem"
 	"tidemark/internal/testkit"
 	"tidemark/internal/vector/kernel"
 	"tidemark/sink"
 )
 
-// place opens a fixture table in a folder of the test.
-func place(t *testing.T, name string) mdt.Place {
+var tables sync.Map // fixture name → *mem.Store
+
+// store returns a private copy of a fixture table in memory.
+func store(t testing.TB, name string) *mem.Store {
 	t.Helper()
-	st, err := file.New(testkit.Table(t, name))
+	if st, ok := tables.Load(name); ok {
+		return st.(*mem.Store).Clone()
+	}
+	st, err := mem.FromDir(name, testkit.Table(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mdt.Inside(st)
+	tables.Store(name, st)
+	return st.Clone()
 }
+
+// place is the place inside a private copy of a fixture table.
+func place(t testing.TB, name string) mdt.Place { return mdt.Inside(store(t, name)) }
 
 // create builds an index as of an instant ("" = latest) and returns its result.
 func create(t *testing.T, p mdt.Place, req generation.CreateRequest, options map[string]string) *generation.Result {

@@ -1,0 +1,134 @@
+package indexer_test
+
+import (
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tidemark/generation"
+	"tidemark/indexer"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage/fault"
+	"tidemark/internal/storage/mem"
+	"tidemark/sink"
+)
+
+// dead configures a sink whose earlier process images on this host are dead.
+func dead() sink.Config {
+	return sink.Config{Host: "host", PID: 1, Alive: func(int) bool { return false }}
+}
+
+// outcome is what must be the same with and without a kill: everything but ids and times.
+type outcome struct {
+	Postings map[string]posting
+	Covered  map[string]string
+	Frontier mdt.Frontier
+	Counts   map[string]map[string]int64
+}
+
+func outcomeOf(t *testing.T, p mdt.Place) outcome {
+	t.Helper()
+	st, _, err := mdt.ReadState(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := st.Indexes["embedding_idx"]
+	return outcome{Postings: postings(t, p, "embedding_idx"), Covered: x.Covered, Frontier: x.Frontier, Counts: counts(t, p)}
+}
+
+// orphans are files of the index's directory that the state does not name.
+func orphans(t *testing.T, st *mem.Store) []string {
+	t.Helper()
+	state, _, err := mdt.ReadState(t.Context(), mdt.Inside(st))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, f := range state.Live("") {
+		named[".hoodie/metadata/"+f.Path] = true
+	}
+	var out []string
+	for _, f := range st.Paths() {
+		if strings.Contains(f, "/vector_index_") && !named[f] {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// foreign are all files but ours, with their version: nobody else's file may change.
+func foreign(t *testing.T, st *mem.Store) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, f := range st.Paths() {
+		if strings.HasPrefix(f, ".hoodie/.tidemark/") || strings.Contains(f, "/vector_index_") {
+			continue
+		}
+		_, info, err := st.ReadFile(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[f] = info.Tag
+	}
+	return out
+}
+
+// A sync that is killed at any storage call, before or after its effect, ends like one that was not, once another
+// one has run.
+func TestKilledSync(t *testing.T) {
+	t.Parallel()
+	start := store(t, "local_zone")
+	create(t, mdt.Inside(start), generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, mdt.Inside(start))},
+		map[string]string{"vector.num_clusters": "3"})
+	before := foreign(t, start)
+
+	whole := start.Clone()
+	count := fault.New(whole, fault.Config{})
+	if _, err := indexer.Sync(t.Context(), mdt.Inside(count), indexer.SyncOptions{Sink: dead()}); err != nil {
+		t.Fatal(err)
+	}
+	want := outcomeOf(t, mdt.Inside(whole))
+	n := count.Calls()
+	t.Log(n, "storage calls")
+	if n < 50 {
+		t.Fatalf("a sync of %d calls: the test shows nothing", n)
+	}
+	for call := 1; call <= n; call++ {
+		for _, after := range []bool{false, true} {
+			st := start.Clone()
+			broken := fault.New(st, fault.Config{StopAt: call, StopAfter: after})
+			if _, err := indexer.Sync(t.Context(), mdt.Inside(broken), indexer.SyncOptions{Sink: dead()}); err == nil && call < n {
+				t.Fatalf("call %d of %d: killed, yet no error", call, n)
+			}
+			if _, err := indexer.Sync(t.Context(), mdt.Inside(st), indexer.SyncOptions{Sink: dead()}); err != nil {
+				t.Fatalf("call %d, after effect %v (%s): sync afterwards: %v", call, after, last(broken.Trace()), err)
+			}
+			if d := cmp.Diff(want, outcomeOf(t, mdt.Inside(st))); d != "" {
+				t.Fatalf("call %d, after effect %v (%s): (-whole +killed)\n%s", call, after, last(broken.Trace()), d)
+			}
+			if o := orphans(t, st); len(o) > 0 {
+				t.Fatalf("call %d, after effect %v: orphans %v", call, after, o)
+			}
+			now := foreign(t, st)
+			for f, tag := range before {
+				if now[f] != tag {
+					t.Fatalf("call %d: foreign file %s changed", call, f)
+				}
+			}
+			for f := range now {
+				if _, ok := before[f]; !ok && path.Ext(f) != ".deltacommit" {
+					t.Fatalf("call %d: new file %s outside our folders", call, f)
+				}
+			}
+		}
+	}
+}
+
+func last(trace []string) string {
+	if len(trace) == 0 {
+		return ""
+	}
+	return trace[len(trace)-1]
+}
