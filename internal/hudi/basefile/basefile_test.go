@@ -149,16 +149,20 @@ func checkColumn(t *testing.T, b []byte, c basefiletest.Column, rng *rand.Rand) 
 			positions = append(positions, int64(i))
 		}
 	}
-	at := 0
-	err = f.ReadAt(t.Context(), []string{"c", "c"}, positions, func(r basefile.Row) error {
-		if r.Position != positions[at] || !same(r.Values[0], c.Values[r.Position]) || !same(r.Values[1], c.Values[r.Position]) {
-			return fmt.Errorf("position %d: got %x at %d, want %x", positions[at], r.Values[0], r.Position, c.Values[positions[at]])
+	without := open(t, b)
+	without.ForgetIndexes()
+	for _, f := range []*basefile.File{f, without} {
+		at := 0
+		err = f.ReadAt(t.Context(), []string{"c", "c"}, positions, func(r basefile.Row) error {
+			if r.Position != positions[at] || !same(r.Values[0], c.Values[r.Position]) || !same(r.Values[1], c.Values[r.Position]) {
+				return fmt.Errorf("position %d: got %x at %d, want %x", positions[at], r.Values[0], r.Position, c.Values[positions[at]])
+			}
+			at++
+			return nil
+		})
+		if err != nil || at != len(positions) {
+			t.Fatalf("ReadAt: %d of %d positions: %v", at, len(positions), err)
 		}
-		at++
-		return nil
-	})
-	if err != nil || at != len(positions) {
-		t.Fatalf("ReadAt: %d of %d positions: %v", at, len(positions), err)
 	}
 }
 

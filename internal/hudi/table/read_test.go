@@ -13,7 +13,6 @@ import (
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/mem"
-	"tidemark/internal/testkit"
 )
 
 // Reading by key and by position gives the rows of the whole read; the position is −1 exactly for keys in a log.
@@ -266,11 +265,7 @@ func TestReceiverStops(t *testing.T) {
 // A cancelled context ends the reading.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
-	st, err := mem.FromDir("x", testkit.Table(t, "cow_basic"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tab := open(t, st)
+	tab := open(t, load(t, "cow_basic"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := tab.Files(ctx); !errors.Is(err, context.Canceled) {
