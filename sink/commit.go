@@ -71,7 +71,7 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 	if err := s.clearReplaced(ctx, st, in.After, files); err != nil {
 		return "", err
 	}
-	if st, err = s.stage(ctx, st, in); err != nil {
+	if _, err = s.stage(ctx, st, in); err != nil {
 		return "", err
 	}
 	if err := s.writeFiles(ctx, files); err != nil { // step 4

@@ -288,7 +288,7 @@ func TestThisHost(t *testing.T) {
 	if !pidAlive(s.cfg.PID) || pidAlive(1<<30) || !pidAlive(0) {
 		t.Error("pidAlive")
 	}
-	if hostID() != hostID() {
+	if one, two := hostID(), hostID(); one != two {
 		t.Error("hostID changes")
 	}
 	if o := open(t, mem.New("t"), Config{}).Owner(); o == s.Owner() || o == "" {

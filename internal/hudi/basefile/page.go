@@ -76,6 +76,7 @@ func decodeDictionary(c *column, codec format.CompressionCodec, h *format.PageHe
 		return nil, err
 	}
 	d := h.DictionaryPageHeader.V
+	//lint:ignore SA1019 old writers store this name, and readers must know it
 	if d.Encoding != format.Plain && d.Encoding != format.PlainDictionary {
 		return nil, fmt.Errorf("dictionary in encoding %v: %w", d.Encoding, storage.ErrUnsupported)
 	}
@@ -147,6 +148,7 @@ func (p *page) decode(c *column, enc format.Encoding, data []byte, dict *values)
 		}
 	}
 	var err error
+	//lint:ignore SA1019 old writers store this name, and readers must know it
 	if enc != format.RLEDictionary && enc != format.PlainDictionary {
 		p.values, err = decodeValues(c, enc, n, data)
 		return err

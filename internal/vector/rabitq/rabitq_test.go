@@ -43,7 +43,7 @@ func TestRotationIsOrthonormal(t *testing.T) {
 
 func TestRotationCache(t *testing.T) {
 	// Not parallel: it fills the cache that other tests use.
-	if NewRotation(5, 1) != NewRotation(5, 1) {
+	if one, two := NewRotation(5, 1), NewRotation(5, 1); one != two {
 		t.Error("the same rotation was made twice")
 	}
 	first := NewRotation(3, -7)
