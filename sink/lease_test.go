@@ -156,6 +156,59 @@ func TestPausedOwner(t *testing.T) {
 	}
 }
 
+// TestFencedOwner pauses an owner at each call of a commit while a successor takes the lease and keeps it: whatever the old
+// one does next fails, and the successor finishes the work.
+func TestFencedOwner(t *testing.T) {
+	t.Parallel()
+	base, s, _ := built(t, "cow_basic")
+	if err := s.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	due := writes(t, base)
+	due = due[len(due)-1:]
+	for n := 1; ; n++ {
+		c := newClock()
+		st := base.Clone()
+		st.SetClock(c.Now)
+		two := open(t, st, live(c, "two"))
+		calls := 0
+		layer := fault.New(st, fault.Config{Before: func(_ int, op, p string) error {
+			if !isWrite(op+" "+p) || strings.HasSuffix(p, "/probe") {
+				return nil
+			}
+			if calls++; calls == n {
+				c.advance(time.Minute)
+				if err := two.Acquire(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		}})
+		err := work(t.Context(), open(t, layer, live(c, "one")), due)
+		if calls < n {
+			break
+		}
+		state, _, readErr := mdt.ReadState(t.Context(), mdt.Inside(st))
+		if readErr != nil {
+			t.Fatal(readErr)
+		}
+		fenced := errors.Is(err, storage.ErrConflict) || errors.As(err, new(*LeaseError))
+		released := err == nil && n == 9 // paused when only giving back the lease was left
+		if errors.Is(err, ErrFilesGone) {
+			t.Errorf("write %d: a fenced owner says that the index is gone: %v", n, err)
+		}
+		if state.Owner != "two" || state.Intent != nil || !fenced && !released {
+			t.Errorf("write %d: owner %q, intent %v, old owner: %v", n, state.Owner, state.Intent, err)
+		}
+		if err := work(t.Context(), two, due); err != nil {
+			t.Errorf("write %d: successor: %v", n, err)
+		}
+		if got, _, _ := mdt.ReadState(t.Context(), mdt.Inside(st)); len(got.Indexes[idx].Covered) != 1 {
+			t.Errorf("write %d: covered %v", n, got.Indexes[idx].Covered)
+		}
+	}
+}
+
 func snapshotNames(t *testing.T, st *mem.Store) string {
 	t.Helper()
 	place := mdt.Inside(st)

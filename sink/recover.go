@@ -75,7 +75,7 @@ func (s *Sink) settle(ctx context.Context, in *mdt.Intent, created bool) error {
 	}
 	if err != nil {
 		if burn := s.burn(ctx, in); burn != nil {
-			return errors.Join(err, burn)
+			return notBurned(burn, err)
 		}
 		return &burnedError{why: err}
 	}
@@ -144,9 +144,18 @@ func (s *Sink) takeBack(ctx context.Context, in *mdt.Intent, cause error) error 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 	defer cancel()
 	if err := s.burn(ctx, in); err != nil {
-		return fmt.Errorf("%w (and taking it back: %w)", cause, err)
+		return notBurned(err, cause)
 	}
 	return cause
+}
+
+// notBurned is the error when R1 failed after cause. When the lease turns out to be lost that alone counts: a successor may
+// have deleted what was looked for.
+func notBurned(burn, cause error) error {
+	if errors.Is(burn, ErrLeaseLost) {
+		return fmt.Errorf("%w (before: %s)", burn, cause)
+	}
+	return fmt.Errorf("%w (and taking it back: %w)", cause, burn)
 }
 
 // burn is R1: the intent is taken out of the state, its files go to burned, and are deleted.

@@ -293,6 +293,37 @@ func (c ignoresTags) Replace(ctx context.Context, p string, data []byte, _ strin
 	return c.Store.Replace(ctx, p, data, info.Tag)
 }
 
+type damages struct {
+	storage.Store
+	left *int // creates of log files that are still to be damaged
+}
+
+func (d damages) Create(ctx context.Context, p string, data []byte) (storage.Info, error) {
+	if strings.Contains(p, ".log.") && *d.left > 0 {
+		*d.left--
+		data = append([]byte{data[0] ^ 1}, data[1:]...)
+	}
+	return d.Store.Create(ctx, p, data)
+}
+
+func TestReadBackFindsDamage(t *testing.T) {
+	t.Parallel()
+	st, s, clk := built(t, "cow_basic")
+	_ = s.Release(t.Context())
+	left := 1
+	i := last(t, st)
+	two := acquired(t, damages{st, &left}, config(clk, "two"))
+	if _, err := two.Commit(t.Context(), follow(idx, i)); !errors.Is(err, storage.ErrCorrupt) || storage.Hint(err) == "" {
+		t.Fatalf("got %v", err)
+	}
+	if state := two.State(); state.Intent != nil || len(state.Indexes[idx].Covered) != 0 {
+		t.Errorf("not taken back: %+v", state)
+	}
+	if _, err := two.Commit(t.Context(), follow(idx, i)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDiskFull fills the disk at each writing call in turn; once it has space again the same sink goes on.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
