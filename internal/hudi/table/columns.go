@@ -60,8 +60,8 @@ type plan struct {
 	decimal map[int]bool // ordering columns whose bytes are a decimal
 }
 
-// plan resolves columns against the table.
-func (t *Table) plan(c Columns) (*plan, error) {
+// plan resolves columns against the table. Ordering columns are needed only where there are logs to merge.
+func (t *Table) plan(c Columns, merge bool) (*plan, error) {
 	if err := t.Props.CheckReadable(); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (t *Table) plan(c Columns) (*plan, error) {
 		}
 		p.others = append(p.others, p.add(name))
 	}
-	if t.Props.MergeMode == timeline.EventTimeOrdering {
+	if merge && t.Props.MergeMode == timeline.EventTimeOrdering {
 		for _, name := range t.Props.OrderingFields {
 			at := p.add(name)
 			p.order = append(p.order, at)

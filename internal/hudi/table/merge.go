@@ -94,10 +94,8 @@ func (p *plan) hasOrder(r *record) bool {
 
 // final merges the folded log record onto the base row. nil: the row is deleted; keep: the base row stays as it is.
 func (p *plan) final(base, log *record) (out *record, keep bool, err error) {
-	if len(p.order) > 0 && (log.deleted && log.order == nil || log.has != nil && !p.hasOrder(log)) {
-		// A delete by commit time, or a partial update without ordering: it applies.
-	} else if len(p.order) > 0 {
-		if log.deleted && !base.order.comparable(log.order) {
+	if len(p.order) > 0 && (log.has == nil || p.hasOrder(log)) { // a partial update without ordering applies as it comes
+		if log.deleted && !base.order.comparable(log.order) { // a delete by commit time above all
 			return nil, false, nil
 		}
 		c, err := log.order.compare(base.order)

@@ -14,7 +14,7 @@ import (
 // several times: then the first copy is merged with the logs and the others are handed on as they are. A file that vanished since
 // the slice was found is ErrGone. An error of fn ends the reading.
 func (t *Table) ReadMerged(ctx context.Context, s Slice, c Columns, fn func(Row) error) error {
-	p, err := t.plan(c)
+	p, err := t.plan(c, len(s.Logs) > 0)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (t *Table) ReadMerged(ctx context.Context, s Slice, c Columns, fn func(Row)
 // ReadKeys is ReadMerged for some keys only: the base file's key column is read whole, its other columns only where the keys
 // lie.
 func (t *Table) ReadKeys(ctx context.Context, s Slice, c Columns, keys map[string]bool, fn func(Row) error) error {
-	p, err := t.plan(c)
+	p, err := t.plan(c, len(s.Logs) > 0)
 	if err != nil {
 		return err
 	}
@@ -58,9 +58,10 @@ func (t *Table) ReadKeys(ctx context.Context, s Slice, c Columns, keys map[strin
 
 // ReadPositions hands the base file's rows at ascending positions to fn, reading only the pages that hold them. The logs of
 // the slice are not looked at: a row is current exactly if its key is in none of them, which is what a locator with a position
-// says. Compare Row.Key with the key expected. Rows that mark themselves as deleted are left out.
+// says. Compare Row.Key with the key expected. Rows that mark themselves as deleted are left out. A position behind the last row, or
+// a slice without a base file, is storage.ErrNotFound.
 func (t *Table) ReadPositions(ctx context.Context, s Slice, c Columns, positions []int64, fn func(Row) error) error {
-	p, err := t.plan(c)
+	p, err := t.plan(c, false)
 	if err != nil {
 		return err
 	}
@@ -83,8 +84,45 @@ type merger struct {
 	stop error
 }
 
+// maxOpen bounds the footers kept; past it all are dropped and read again. One takes a few KB, the bloom filter apart.
+const maxOpen = 1024
+
+// openBase returns the slice's base file with its footer. Files never change, so footers are kept.
+func (t *Table) openBase(ctx context.Context, file *File) (*basefile.File, error) {
+	t.openMu.Lock()
+	f := t.open[file.Path]
+	t.openMu.Unlock()
+	if f != nil {
+		return f, nil
+	}
+	f, err := basefile.Open(ctx, t.source(kindBase, file.Path, file.Size))
+	if err != nil {
+		return nil, err
+	}
+	t.openMu.Lock()
+	defer t.openMu.Unlock()
+	if len(t.open) >= maxOpen || t.open == nil {
+		t.open = map[string]*basefile.File{}
+	}
+	t.open[file.Path] = f
+	return f, nil
+}
+
+// BaseRows returns how many rows the slice's base file holds, 0 without one. It reads the footer only.
+func (t *Table) BaseRows(ctx context.Context, s Slice) (int64, error) {
+	if s.Base == nil {
+		return 0, nil
+	}
+	m := &merger{t: t, s: s}
+	f, err := m.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return f.Rows(), nil
+}
+
 func (m *merger) open(ctx context.Context) (*basefile.File, error) {
-	f, err := basefile.Open(ctx, m.t.source(kindBase, m.s.Base.Path, m.s.Base.Size))
+	f, err := m.t.openBase(ctx, m.s.Base)
 	if err != nil {
 		return nil, m.failed(err)
 	}
@@ -111,6 +149,10 @@ func (m *merger) base(ctx context.Context, positions []int64) error {
 	f, err := m.open(ctx)
 	if err != nil {
 		return err
+	}
+	if n := len(positions); n > 0 && positions[n-1] >= f.Rows() {
+		return &storage.Error{Op: "read base file", Path: m.s.Base.Path,
+			Err: fmt.Errorf("row %d of %d: %w", positions[n-1], f.Rows(), storage.ErrNotFound)}
 	}
 	names, at, err := m.p.columnsOf(f)
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/hudi/basefile"
 	"tidemark/internal/storage"
 	"tidemark/timeline"
 )
@@ -30,6 +31,9 @@ type Table struct {
 	mu   sync.Mutex // guards what follows
 	once *facts     // what the active timeline's metadata says; nil until used
 	arch *archive   // the archived timeline; nil until used
+
+	openMu sync.Mutex                // guards open
+	open   map[string]*basefile.File // by path
 }
 
 // Open reads properties, timeline and schema as one look: when an instant appears, completes or vanishes meanwhile, the look
