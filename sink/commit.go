@@ -48,6 +48,9 @@ var errTaken = fmt.Errorf("name or time is taken: %w", storage.ErrStale)
 func (s *Sink) Commit(ctx context.Context, b Batch) (id string, err error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
+	if known := s.current(); b.Revision == 0 && known != nil {
+		b.Revision = known.Revision
+	}
 	for attempt := 1; ; attempt++ {
 		id, err := s.commitOnce(ctx, b)
 		if err == nil {
@@ -102,9 +105,6 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 // begin is the first half of step 1: renew the lease, settle what an earlier attempt left, and see that the state is still
 // the one the batch was computed from. It returns the state and the store's time.
 func (s *Sink) begin(ctx context.Context, want int64) (*mdt.State, time.Time, error) {
-	if known := s.current(); want == 0 && known != nil {
-		want = known.Revision
-	}
 	st, at, err := s.renew(ctx)
 	if err != nil {
 		return nil, at, err

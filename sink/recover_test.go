@@ -253,6 +253,62 @@ func TestArchivedInstants(t *testing.T) {
 	}
 }
 
+// TestRecoveryOfAnArchivedCommit: Hudi archived the commit file before the owner could show it.
+func TestRecoveryOfAnArchivedCommit(t *testing.T) {
+	t.Parallel()
+	st, clk, i := killedAt(t, "archived", 6, true)
+	place := mdt.Inside(st)
+	l, err := open(t, st, config(clk, "look")).look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := timeline.ArchiveFiles(t.Context(), st, place.File(".hoodie"), l.mdtProps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, tag, err := mdt.ReadState(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The fixture cannot have archived our commit, so the intent takes the time of one that it has archived.
+	if err := st.Delete(t.Context(), place.CommitPath(state.Intent.ID, state.Intent.Completion)); err != nil {
+		t.Fatal(err)
+	}
+	state.Intent.ID = files[len(files)-1].Max
+	if state.Intent.Completion, err = timeline.AddMillis(state.Intent.ID, 1); err != nil {
+		t.Fatal(err)
+	}
+	b, err := mdt.EncodeState(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Replace(t.Context(), place.StatePath(), b, tag); err != nil {
+		t.Fatal(err)
+	}
+	s := acquired(t, st, config(clk, "next"))
+	if _, ok := s.State().Indexes[idx].Covered[i.Requested]; !ok {
+		t.Error("the commit was taken back though Hudi has it in its archive")
+	}
+}
+
+func TestRestoresAreKnownByBothTimes(t *testing.T) {
+	t.Parallel()
+	st, s, _ := built(t, "cow_basic")
+	st.Put(".hoodie/timeline/20261130020930000_20261130020931000.rollback", []byte("x"), time.Unix(0, 0))
+	i := last(t, st)
+	for completed, want := range map[string]error{"20261130020930999": storage.ErrStale, "20261130020931000": nil} {
+		b := follow(idx, i)
+		apply := b.Apply
+		b.Apply = func(state *mdt.State, id, completion string, files []mdt.DataFile) error {
+			state.Restores = map[string]string{"20261130020930000": completed}
+			return apply(state, id, completion, files)
+		}
+		if _, err := s.Commit(t.Context(), b); !errors.Is(err, want) {
+			t.Errorf("restore noted as completed at %s: %v", completed, err)
+		}
+	}
+}
+
 func TestWeakStores(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
