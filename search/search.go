@@ -66,6 +66,7 @@ type session struct {
 	fresh      Freshness
 	query      *query
 	partitions map[string]bool // nil: all
+	rows       fetcher
 	answer     *Answer
 }
 
@@ -109,6 +110,8 @@ func open(ctx context.Context, d Deps, r Request) (*session, error) {
 		return nil, err
 	}
 	s.answer.Fresh, s.answer.LagInstants = s.fresh.Fresh, s.fresh.LagInstants
+	s.rows = &sliceReader{snapshot: snap, columns: table.Columns{Vectors: []string{s.column.Column}, Others: r.Columns},
+		fresh: s.fresh.Fresh, stats: &s.answer.Stats}
 	return s, s.load(ctx, d.Place, st)
 }
 
@@ -220,9 +223,7 @@ func (s *session) indexed(ctx context.Context, mode Mode) error {
 	if nprobes == 0 {
 		nprobes = s.options.NProbes
 	}
-	rows := &sliceReader{snapshot: s.snapshot, columns: table.Columns{Vectors: []string{s.column.Column}, Others: s.request.Columns},
-		fresh: s.fresh.Fresh, stats: &s.answer.Stats}
-	e := &engine{generation: g, view: s.view, live: s.snapshot, rows: rows, query: s.query, rotated: rotated,
+	e := &engine{generation: g, view: s.view, live: s.snapshot, rows: s.rows, query: s.query, rotated: rotated,
 		partitions: s.partitions, columns: s.request.Columns, k: s.request.K, nprobes: nprobes, rerank: mode == ExactRerank, answer: s.answer}
 	if err := e.run(ctx); err != nil {
 		return err
