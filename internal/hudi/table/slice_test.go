@@ -324,3 +324,5 @@ func TestOnePartitionOnly(t *testing.T) {
 		}
 	}
 }
+
+func isGone(err error) bool { return errors.Is(err, table.ErrGone) }
