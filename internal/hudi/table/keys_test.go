@@ -51,7 +51,7 @@ func TestVirtualKeys(t *testing.T) {
 				basefiletest.Column{Name: "ts", Kind: basefile.Int64, Values: basefiletest.Longs(ts...)},
 				basefiletest.Column{Name: "v", Kind: basefile.Fixed, Width: 4, Values: vs})
 			w.put(basePath(1), b)
-			w.commit("commit", 1, 2, nil, stat{basePath(1), len(b)})
+			w.commit("commit", 1, 2, nil, stat{path: basePath(1), size: len(b)})
 			got, err := w.show(table.Cut{})
 			if test.kind != nil {
 				if !errors.Is(err, test.kind) || test.kind == storage.ErrUnsupported && !strings.Contains(err.Error(), "virtual keys") {

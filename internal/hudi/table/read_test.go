@@ -227,7 +227,7 @@ func TestColumnOfAnotherType(t *testing.T) {
 	} {
 		w := newWorld(t, nil)
 		w.put(basePath(1), test.b)
-		w.commit("commit", 1, 2, nil, stat{basePath(1), len(test.b)})
+		w.commit("commit", 1, 2, nil, stat{path: basePath(1), size: len(test.b)})
 		got, err := w.show(table.Cut{})
 		if test.want == "" {
 			if !errors.Is(err, storage.ErrUnsupported) || !strings.Contains(err.Error(), basePath(1)) || storage.Hint(err) == "" {

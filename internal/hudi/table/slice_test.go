@@ -3,10 +3,12 @@ package table_test
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
 
+	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/hfile"
 	"tidemark/internal/hudi/logfile"
 	"tidemark/internal/hudi/table"
@@ -326,3 +328,34 @@ func TestOnePartitionOnly(t *testing.T) {
 }
 
 func isGone(err error) bool { return errors.Is(err, table.ErrGone) }
+
+// A base file that is gone is known from the clean that took it, or from the commit that followed it, although its own
+// commit is archived and the listing does not show it.
+func TestGoneFilesOfArchivedCommits(t *testing.T) {
+	t.Parallel()
+	for _, from := range []string{"clean", "next commit"} {
+		w := newWorld(t, nil)
+		w.commit("commit", 1, 2, nil, w.base(1, row(1)))
+		w.archive(1)
+		next := w.base(30, row(30))
+		if from == "next commit" {
+			next.prev = path.Base(basePath(1))
+		}
+		w.commit("commit", 30, 31, nil, next)
+		w.want(table.Cut{Upto: at(31), Before: true}, "k=1/<nil>@0")
+		if err := w.st.Delete(t.Context(), basePath(1)); err != nil {
+			t.Fatal(err)
+		}
+		if from == "clean" {
+			b, err := avrox.WriteContainer(`{"type":"record","name":"HoodieCleanMetadata","fields":[{"name":"partitionMetadata","type":{"type":"map","values":`+
+				`{"type":"record","name":"P","fields":[{"name":"successDeleteFiles","type":{"type":"array","items":"string"}}]}}}]}`,
+				map[string]any{"partitionMetadata": map[string]any{"p": map[string]any{"successDeleteFiles": []any{path.Base(basePath(1))}}}}, [16]byte{1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.put(".hoodie/timeline/"+at(40)+"_"+at(41)+".clean", b)
+		}
+		w.wantErr(table.Cut{Upto: at(31), Before: true}, table.ErrGone, basePath(1))
+		w.want(table.Cut{}, "k=30/<nil>@0")
+	}
+}

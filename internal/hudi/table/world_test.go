@@ -73,6 +73,7 @@ func at(n int) string { return fmt.Sprintf("2026010100000%04d", n) }
 type stat struct {
 	path string
 	size int
+	prev string // name of the base file before
 }
 
 // commit completes an instant: requested and completed are small numbers.
@@ -82,7 +83,7 @@ func (w *world) commit(action string, requested, completed int, replaced []strin
 	for _, s := range stats {
 		base := path.Base(s.path)
 		id, _, _ := strings.Cut(strings.TrimPrefix(base, "."), "_")
-		list = append(list, map[string]any{"fileId": id, "path": s.path, "partitionPath": "p", "fileSizeInBytes": s.size, "prevCommit": "null"})
+		list = append(list, map[string]any{"fileId": id, "path": s.path, "partitionPath": "p", "fileSizeInBytes": s.size, "prevCommit": "null", "prevBaseFile": s.prev})
 	}
 	m := map[string]any{"partitionToWriteStats": map[string]any{"p": list}, "operationType": "UPSERT",
 		"extraMetadata": map[string]string{"schema": record(schemaFields)}}
@@ -141,7 +142,7 @@ func (w *world) base(n int, rows ...val) stat {
 	}
 	b := basefiletest.Write(w.t, basefiletest.Config{}, cols...)
 	w.put(basePath(n), b)
-	return stat{basePath(n), len(b)}
+	return stat{path: basePath(n), size: len(b)}
 }
 
 // avro encodes a row of logSchema.
@@ -210,7 +211,7 @@ func partial(n int, key string, ts any, price float64) []byte {
 func (w *world) log(n int, blocks ...[]byte) stat {
 	b := slices.Concat(blocks...)
 	w.put(logPath(n), b)
-	return stat{logPath(n), len(b)}
+	return stat{path: logPath(n), size: len(b)}
 }
 
 // show reads the newest snapshot as "key=v/price@position" texts.
