@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -78,7 +79,29 @@ Exit codes: 0 ok, 1 failed or refused, 2 usage, 3 not fresh or not covered, 4 mi
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
 	root.AddCommand(a.commands()...)
 	wrapArgs(root)
+	for _, c := range root.Commands() {
+		lastHint(c)
+	}
 	return root
+}
+
+// lastHint makes sure that an error about a table ends with a next step, where no room has named one.
+func lastHint(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		lastHint(sub)
+	}
+	inner := c.RunE
+	if !strings.Contains(c.Use, " TABLE") || c.Name() == "status" {
+		return
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := inner(c, args)
+		var exit *exitError
+		if err == nil || hintOf(err) != "" || errors.Is(err, context.Canceled) || errors.As(err, &exit) {
+			return err
+		}
+		return &hinted{err: err, hint: fmt.Sprintf("'tidemark status %s' says where the indexes stand", args[0])}
+	}
 }
 
 // wrapArgs makes every complaint about arguments a usage error of its command, and unknown commands too.

@@ -82,7 +82,7 @@ func (a *app) sync(ctx context.Context, url string, bound int) error {
 				return err
 			}
 		}
-		return nil
+		return stuck(all)
 	}
 	if r.Processed > 0 {
 		done, err := a.markersOf(ctx, url, r.Commits)
@@ -96,6 +96,18 @@ func (a *app) sync(ctx context.Context, url string, bound int) error {
 	a.say("covered %s in %s", plural(r.Processed, "data commit"), plural(len(r.Commits), "metadata commit"))
 	for _, s := range all {
 		a.say("%s", s.Sentence())
+	}
+	return stuck(all)
+}
+
+// stuck ends a sync with exit code 1 if an index is in a state that no sync can get it out of.
+func stuck(all []coverage.IndexStatus) error {
+	for _, s := range all {
+		switch s.State {
+		case coverage.StateUnsupported, coverage.StateAbsent, coverage.StateHandedOver, coverage.StateFailClosed,
+			coverage.StateBlocked, coverage.StateStalled:
+			return exitWith(exitFailed)
+		}
 	}
 	return nil
 }
