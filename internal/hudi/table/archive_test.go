@@ -101,3 +101,23 @@ func TestSnapshotOfArchivedInstants(t *testing.T) {
 		t.Errorf("with the archive, log cleaned: %q %v", got, err)
 	}
 }
+
+// Without the archive a snapshot before the active timeline is refused: an archived file that came later would pass for an
+// earlier one.
+func TestSnapshotBeforeTheActiveTimelineIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.commit("commit", 1, 2, nil, w.base(1, row(1)))
+	w.commit("commit", 5, 6, nil, w.base(5, row(5)))
+	w.commit("commit", 30, 31, nil)
+	w.archive(5)
+	w.wantErr(upto(2), table.ErrGone, "before the active timeline")
+	w.want(upto(31), "k=5/<nil>@0")
+	files, err := open(t, w.st).FilesWithArchive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, ok, err := files.Slice(table.Group{Partition: "p", FileID: "g"}, upto(2)); err != nil || !ok || s.Instant != at(1) {
+		t.Errorf("with the archive: %v %v %v", s, ok, err)
+	}
+}
