@@ -64,8 +64,12 @@ type Request struct {
 	// with one key the one written last counts.
 	Completion func(requested string) string
 	Targets    []Target
-	// Known returns the postings of an index by record key. It is called only where the preceding slice is gone.
+	// Known returns the postings of an index by record key. It is called only where the preceding slice is gone, or
+	// was for an earlier unit.
 	Known func(ctx context.Context, index string) (map[string]Posting, error)
+	// Hidden says whether an index may hold postings of rows whose deletion was not seen, because a preceding slice
+	// was gone. A key that is inserted again has such a posting replaced. nil: none does.
+	Hidden func(index string) bool
 }
 
 // Counts is the number of rows per class. Classes that did not occur are 0.
@@ -185,13 +189,13 @@ func Compare(ctx context.Context, src Source, req Request) ([]Result, error) {
 	results := make([]Result, len(req.Targets))
 	for i, target := range req.Targets {
 		known := map[string]Posting{}
-		if len(degraded) > 0 && req.Known != nil {
+		if (len(degraded) > 0 || req.Hidden != nil && req.Hidden(target.Index)) && req.Known != nil {
 			var err error
 			if known, err = req.Known(ctx, target.Index); err != nil {
 				return nil, fmt.Errorf("read postings of index %s: %w", target.Index, err)
 			}
 		}
-		r, err := classify(target, at[i], before, now, blind, known, req.last())
+		r, err := classify(target, at[i], before, now, evidence{known, blind, degraded}, req.last())
 		if err != nil {
 			return nil, err
 		}
@@ -300,8 +304,30 @@ func (r row) version(t Target, column int) (*delta.Version, string) {
 	return &delta.Version{Raw: r.raw[column], Vector: v, Locator: r.loc}, ""
 }
 
+// evidence is what the index knows where slices are gone.
+type evidence struct {
+	known    map[string]Posting
+	blind    map[string]bool // keys of the after-slices of degraded groups
+	degraded []table.Group   // groups of this unit whose preceding slice is gone
+}
+
+// version is the row that a posting stands for, its bytes not known; nil without one.
+func (e evidence) version(key string) *delta.Version {
+	p, ok := e.known[key]
+	if !ok {
+		return nil
+	}
+	return &delta.Version{Locator: p.Locator, Cluster: p.Cluster, Routed: true}
+}
+
+// gone says whether the row before may have been in a slice that is gone.
+func (e evidence) gone(key string) bool {
+	p, ok := e.known[key]
+	return ok && (e.blind[key] || slices.Contains(e.degraded, table.Group{Partition: p.Locator.Partition, FileID: p.Locator.FileID}))
+}
+
 // classify applies the table of the row classes (design section 4) to every key of both sides.
-func classify(t Target, column int, before, now *side, blind map[string]bool, known map[string]Posting, instant string) (Result, error) {
+func classify(t Target, column int, before, now *side, ev evidence, instant string) (Result, error) {
 	res := Result{Index: t.Index, Counts: Counts{}, Reasons: map[string]int64{}}
 	for _, key := range slices.Sorted(maps.Keys(now.rows)) {
 		n := now.rows[key]
@@ -313,11 +339,13 @@ func classify(t Target, column int, before, now *side, blind map[string]bool, kn
 		var old *delta.Version
 		if b, ok := before.rows[key]; ok {
 			old, _ = b.version(t, column)
-		} else if p, ok := known[key]; ok && blind[key] {
-			// The preceding slice is gone: the index has a posting, whose vector bytes are not known.
-			old = &delta.Version{Locator: p.Locator, Cluster: p.Cluster, Routed: true}
+		} else if ev.gone(key) {
+			old = ev.version(key) // the index has a posting, whose vector bytes are not known
 		}
 		if class := classOf(old, cur); class != 0 {
+			if class == delta.Insert {
+				old = ev.version(key) // a posting that outlived its row, in whatever cluster: it is replaced
+			}
 			res.add(delta.Change{Class: class, Key: key, Old: old, New: cur, Instant: instant})
 		}
 		res.duplicate(key, now.duplicates[key])

@@ -60,6 +60,7 @@ func (l *look) gather(ctx context.Context, c cohort, opened []opened, limit int,
 			Known: func(ctx context.Context, index string) (map[string]diffing.Posting, error) {
 				return known[index].postings(ctx, out)
 			},
+			Hidden: func(index string) bool { return l.hidden(index, out) },
 		}
 		if err := l.unit(ctx, src, c.due[at:], &req); err != nil {
 			return out, err
@@ -264,6 +265,23 @@ func (d covered) record(i int, index, frontier string) mdt.CoveredInstant {
 		r.Mode, r.Counts = string(d.results[i].Mode), d.results[i].Counts.Map()
 	}
 	return r
+}
+
+// hidden says whether an index has degraded groups, by its state or by what was gathered so far.
+func (l *look) hidden(index string, done []covered) bool {
+	for _, d := range l.state.Degraded {
+		if d.Index == index {
+			return true
+		}
+	}
+	for _, d := range done {
+		for _, r := range d.results {
+			if r.Index == index && len(r.Degraded) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func degrade(st *mdt.State, index, since string, groups []table.Group) {
