@@ -1,0 +1,189 @@
+package hudimodel
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tidemark/internal/hudi/hfile"
+	"tidemark/internal/hudi/logfile"
+)
+
+// Kind is what a log block holds.
+type Kind int
+
+// The kinds of block.
+const (
+	Avro Kind = iota
+	Parquet
+	HFile
+	Deletes
+)
+
+// Block is one block of a log file.
+type Block struct {
+	Kind Kind
+	// Rows are the records, in the order of the block. An HFile block holds a key once and is sorted by key.
+	Rows []Row
+	// Keys are the entries of a delete block.
+	Keys []Delete
+	// Partial says that the rows hold only these columns beside key and commit time. nil: all columns.
+	Partial []string
+	// Positions asks for record positions. They are written when every key is in the base file of the writer's slice; the
+	// records are then in the order of their positions.
+	Positions bool
+}
+
+// Delete is an entry of a delete block.
+type Delete struct {
+	Key string
+	// Ordered says that the entry carries TS as ordering value; without it the delete is one by commit time.
+	Ordered bool
+	TS      int64
+}
+
+func (b Block) goText() string {
+	kind := [...]string{"Avro", "Parquet", "HFile", "Deletes"}[b.Kind]
+	s := "hudimodel.Block{Kind: hudimodel." + kind
+	if len(b.Rows) > 0 {
+		s += ", Rows: []hudimodel.Row{" + goText(b.Rows) + "}"
+	}
+	if len(b.Keys) > 0 {
+		s += fmt.Sprintf(", Keys: %#v", b.Keys)
+	}
+	if b.Partial != nil {
+		s += fmt.Sprintf(", Partial: %#v", b.Partial)
+	}
+	if b.Positions {
+		s += ", Positions: true"
+	}
+	return s + "}"
+}
+
+// settle brings the records into the order in which the block stores them, and returns their positions if it has them.
+func (b *Block) settle(base *file) []int64 {
+	if b.Kind == HFile {
+		byKey := map[string]Row{}
+		for _, r := range b.Rows {
+			byKey[r.Key] = r
+		}
+		b.Rows = nil
+		for _, r := range byKey {
+			b.Rows = append(b.Rows, r)
+		}
+		slices.SortFunc(b.Rows, func(x, y Row) int { return strings.Compare(x.Key, y.Key) })
+		return nil
+	}
+	if !b.Positions || base == nil {
+		return nil
+	}
+	where := map[string]int64{}
+	for i, r := range base.rows {
+		if _, twice := where[r.Key]; twice {
+			return nil
+		}
+		where[r.Key] = int64(i)
+	}
+	var at []int64
+	for _, k := range b.keys() {
+		p, ok := where[k]
+		if !ok || slices.Contains(at, p) {
+			return nil
+		}
+		at = append(at, p)
+	}
+	slices.SortFunc(b.Rows, func(x, y Row) int { return cmp.Compare(where[x.Key], where[y.Key]) })
+	slices.SortFunc(b.Keys, func(x, y Delete) int { return cmp.Compare(where[x.Key], where[y.Key]) })
+	slices.Sort(at)
+	return at
+}
+
+func (b *Block) keys() []string {
+	var out []string
+	for _, r := range b.Rows {
+		out = append(out, r.Key)
+	}
+	for _, d := range b.Keys {
+		out = append(out, d.Key)
+	}
+	return out
+}
+
+// encode returns the block's bytes. compacted are the instants that a log compaction merged.
+func (w *World) encode(b Block, t *Txn, partition, id, baseInstant string, at []int64, compacted []string) []byte {
+	w.tb.Helper()
+	names := w.names()
+	if b.Partial != nil {
+		names = b.Partial
+	}
+	schema := w.schema(true, names)
+	header := []logfile.HeaderEntry{{Key: logfile.InstantTime, Value: t.Requested}, {Key: logfile.SchemaKey, Value: schema}}
+	if len(compacted) > 0 {
+		header = append(header, logfile.HeaderEntry{Key: logfile.CompactedBlockTimes, Value: strings.Join(compacted, ",")})
+	}
+	if b.Partial != nil {
+		header = append(header, logfile.HeaderEntry{Key: logfile.IsPartial, Value: "true"})
+	}
+	if len(at) > 0 {
+		header = append(header, logfile.HeaderEntry{Key: logfile.RecordPositions, Value: positions(at)},
+			logfile.HeaderEntry{Key: logfile.PositionsBaseInstant, Value: baseInstant})
+	}
+	switch b.Kind {
+	case Deletes:
+		var list []logfile.Delete
+		for _, d := range b.Keys {
+			e := logfile.Delete{Key: d.Key, Partition: partition}
+			if d.Ordered {
+				e.Ordering = logfile.Ordering{Kind: logfile.OrderingLong, Int: d.TS}
+			}
+			list = append(list, e)
+		}
+		return logfile.AppendBlock(nil, logfile.TypeDelete, header, logfile.DeleteContent(nil, list))
+	case Parquet:
+		return logfile.AppendBlock(nil, logfile.TypeParquet, header, w.parquet(b.Rows, names, partition, id, map[string]string{"parquet.avro.schema": schema}, 0))
+	case HFile:
+		hw := hfile.NewWriter(hfile.Config{Schema: schema})
+		for _, r := range b.Rows {
+			if err := hw.Append([]byte(r.Key), w.avro(r, names, partition, id)); err != nil {
+				w.tb.Fatalf("model: %v", err)
+			}
+		}
+		content, err := hw.Finish()
+		if err != nil {
+			w.tb.Fatalf("model: %v", err)
+		}
+		return logfile.AppendBlock(nil, logfile.TypeHFile, header, content)
+	}
+	var recs [][]byte
+	for _, r := range b.Rows {
+		recs = append(recs, w.avro(r, names, partition, id))
+	}
+	return logfile.AppendBlock(nil, logfile.TypeAvro, header, logfile.AvroContent(nil, recs))
+}
+
+// positions is the Base64 of a 64-bit roaring bitmap of small numbers, ascending: one bucket, one container, as runs if they
+// are one run, as an array otherwise.
+func positions(at []int64) string {
+	var b bytes.Buffer
+	le := func(v any) { _ = binary.Write(&b, binary.LittleEndian, v) }
+	le(uint64(1))
+	le(uint32(0))
+	first, last := at[0], at[len(at)-1]
+	if n := len(at); last-first == int64(n-1) && n > 2 {
+		le(uint32(12347))
+		b.WriteByte(1)
+		le([]uint16{0, uint16(n - 1), 1, uint16(first), uint16(n - 1)})
+	} else {
+		le([]uint32{12346, 1})
+		le([]uint16{0, uint16(n - 1)})
+		le(uint32(16))
+		for _, p := range at {
+			le(uint16(p))
+		}
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes())
+}

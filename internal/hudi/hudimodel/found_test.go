@@ -1,0 +1,53 @@
+package hudimodel_test
+
+import (
+	"testing"
+
+	"tidemark/internal/hudi/hudimodel"
+)
+
+var twoClusters = map[string]string{"vector.metric": "l2", "vector.num_clusters": "2"}
+
+// A row was deleted from a slice that is gone, so its posting outlives it. When the key is inserted again in another file group,
+// in another cluster, that posting must go.
+func TestHistory_InsertedAgainAfterUnseenDelete(t *testing.T) {
+	t.Parallel()
+	a, d := hudimodel.Row{Key: "a", Vec: hudimodel.Hex("0000803f00000000")}, hudimodel.Row{Key: "d", Vec: hudimodel.Hex("000000c000000000")}
+	for _, atOnce := range []bool{false, true} {
+		w := hudimodel.New(t, hudimodel.Config{})
+		h := follow(t.Context(), t, w)
+		t1 := w.Begin("commit", "INSERT")
+		t1.Base("", "g-0", a, d)
+		t1.Complete()
+		h.create(t1, twoClusters)
+		t2 := w.Begin("commit", "DELETE")
+		t2.Base("", "g-0", a)
+		t2.Complete()
+		w.Clean(t2)
+		if !atOnce {
+			h.sync(0, true)
+		}
+		t3 := w.Begin("commit", "INSERT")
+		t3.Base("", "g-1", hudimodel.Row{Key: "d", Vec: hudimodel.Hex("0000803f0000803f")})
+		t3.Complete()
+		h.sync(0, true)
+	}
+}
+
+// A row moves out of a file group whose preceding slice is gone: its old posting must go.
+func TestHistory_MovedOutOfCleanedSlice(t *testing.T) {
+	t.Parallel()
+	a, d := hudimodel.Row{Key: "a", Vec: hudimodel.Hex("0000803f00000000")}, hudimodel.Row{Key: "d", Vec: hudimodel.Hex("000000c000000000")}
+	w := hudimodel.New(t, hudimodel.Config{})
+	h := follow(t.Context(), t, w)
+	t1 := w.Begin("commit", "INSERT")
+	t1.Base("eu", "g-0", a, d)
+	t1.Complete()
+	h.create(t1, twoClusters)
+	t2 := w.Begin("commit", "UPSERT")
+	t2.Base("eu", "g-0", a)
+	t2.Base("us", "g-0", hudimodel.Row{Key: "d", Vec: hudimodel.Hex("0000803f0000803f")})
+	t2.Complete()
+	w.Clean(t2)
+	h.sync(0, true)
+}

@@ -1,0 +1,501 @@
+package hudimodel
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf16"
+)
+
+// Txn is one instant: what it wrote, and how far it has got.
+type Txn struct {
+	// Pending is the action in the names of its requested and inflight files: commit, deltacommit, replacecommit, compaction,
+	// logcompaction or clustering.
+	Pending string
+	// Operation is the operation type in its metadata.
+	Operation string
+	// Requested and Completed are its times; Completed is empty while it is pending.
+	Requested, Completed string
+
+	w       *World
+	label   string
+	touched []*Group
+	files   []*file
+	stats   map[string][]any // by partition
+	replace map[string][]any
+	plan    []*Group
+	undone  bool
+	schema  string // at its beginning
+	names   []string
+}
+
+// Action is the action of its completed file.
+func (t *Txn) Action() string {
+	switch t.Pending {
+	case "compaction":
+		return "commit"
+	case "logcompaction":
+		return "deltacommit"
+	case "clustering":
+		return "replacecommit"
+	}
+	return t.Pending
+}
+
+// Touched are the file groups that it wrote or replaced.
+func (t *Txn) Touched() []*Group { return t.touched }
+
+// Begin requests an instant and lets it be inflight. plan are the groups that a table service is planned for.
+func (w *World) Begin(pending, operation string, plan ...*Group) *Txn {
+	w.tb.Helper()
+	t := &Txn{Pending: pending, Operation: operation, Requested: w.tick(), w: w, stats: map[string][]any{}, plan: plan, names: w.names(),
+		schema: w.schema(false, w.names())}
+	t.label = fmt.Sprintf("t%d", len(w.txns)+1)
+	w.txns = append(w.txns, t)
+	args := ""
+	for _, g := range plan {
+		args += fmt.Sprintf(", w.Group(%q, %q)", g.Partition, g.ID)
+	}
+	w.log("%s := w.Begin(%q, %q%s)", t.label, pending, operation, args)
+	var request []byte
+	switch pending {
+	case "compaction", "logcompaction":
+		request = t.compactionPlan()
+	case "clustering":
+		request = t.clusteringPlan()
+	case "replacecommit":
+		m := map[string]any{}
+		if operation == "DELETE_PARTITION" {
+			m["operationType"], m["version"] = operation, 1
+		}
+		request = w.container(requestedReplaceSchema, m)
+	}
+	w.put(t.file("requested"), request)
+	var inflight []byte
+	if pending == t.Action() {
+		inflight = w.container(commitSchema, map[string]any{"partitionToWriteStats": map[string]any{}, "compacted": false,
+			"extraMetadata": map[string]any{}, "operationType": operation})
+	}
+	w.put(t.file("inflight"), inflight)
+	return t
+}
+
+// Group returns the file group of that name, which must have been begun.
+func (w *World) Group(partition, id string) *Group {
+	for _, g := range w.groups {
+		if g.Partition == partition && g.ID == id {
+			return g
+		}
+	}
+	w.tb.Fatalf("model: no file group %s/%s", partition, id)
+	return nil
+}
+
+// file is the path of one of its pending timeline files.
+func (t *Txn) file(state string) string {
+	name := t.Requested + "." + t.Pending + "." + state
+	if t.Pending == "commit" && state == "inflight" {
+		name = t.Requested + ".inflight"
+	}
+	return ".hoodie/timeline/" + name
+}
+
+// slice is the group's slice among completed instants.
+func (w *World) current(g *Group) slice {
+	s, _ := g.slice(completed)
+	return s
+}
+
+func (t *Txn) compactionPlan() []byte {
+	var ops []any
+	for _, g := range t.plan {
+		s := t.w.current(g)
+		op := map[string]any{"fileId": g.ID, "partitionPath": g.Partition, "baseInstantTime": s.instant()}
+		if s.base != nil {
+			op["dataFilePath"] = s.base.name
+		}
+		var names []any
+		for _, l := range s.logs {
+			names = append(names, l.name)
+		}
+		op["deltaFilePaths"] = names
+		ops = append(ops, op)
+	}
+	m := map[string]any{"operations": ops, "version": 2, "preserveHoodieMetadata": t.Pending == "logcompaction"}
+	if t.Pending == "logcompaction" {
+		m["strategy"] = map[string]any{"compactorClassName": "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper", "version": 1}
+	}
+	return t.w.container(compactionSchema, m)
+}
+
+func (t *Txn) clusteringPlan() []byte {
+	var slices []any
+	for _, g := range t.plan {
+		s := t.w.current(g)
+		in := map[string]any{"fileId": g.ID, "partitionPath": g.Partition, "bootstrapFilePath": "", "version": 1, "dataFilePath": ""}
+		if s.base != nil {
+			in["dataFilePath"] = "/tables/model/" + s.base.path
+		}
+		var logs []any
+		for _, l := range s.logs {
+			logs = append(logs, "/tables/model/"+l.path)
+		}
+		in["deltaFilePaths"] = logs
+		slices = append(slices, in)
+	}
+	return t.w.container(requestedReplaceSchema, map[string]any{"operationType": "CLUSTER", "version": 1, "clusteringPlan": map[string]any{
+		"inputGroups": []any{map[string]any{"slices": slices, "numOutputFileGroups": 1, "version": 1}}, "version": 1, "preserveHoodieMetadata": true,
+		"strategy": map[string]any{"strategyClassName": "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy", "version": 1}}})
+}
+
+func (t *Txn) touch(g *Group) {
+	if !slices.Contains(t.touched, g) {
+		t.touched = append(t.touched, g)
+	}
+}
+
+func (t *Txn) add(g *Group, f *file, content []byte) {
+	f.txn, f.path, f.size = t, join(g.Partition, f.name), len(content)
+	g.files, t.files = append(g.files, f), append(t.files, f)
+	t.w.put(f.path, content)
+	t.touch(g)
+}
+
+func (t *Txn) token() string {
+	return fmt.Sprintf("%d-%d-%d", len(t.files), len(t.w.txns), 7*len(t.w.txns))
+}
+
+func (t *Txn) written(rows []Row) []Row {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		if rows[i].Written == "" {
+			rows[i].Written = t.Requested
+		}
+	}
+	return rows
+}
+
+// Base writes a base file of a group with these rows in this order.
+func (t *Txn) Base(partition, id string, rows ...Row) {
+	w := t.w
+	w.tb.Helper()
+	w.log("%s.Base(%q, %q, %s)", t.label, partition, id, goText(rows))
+	rows = t.written(rows)
+	g := w.group(partition, id)
+	before := w.current(g)
+	f := &file{name: fmt.Sprintf("%s_%s_%s.parquet", id, t.token(), t.Requested), rows: rows}
+	footer := map[string]string{}
+	avroWriter := len(rows)%2 == 0 || t.Operation == "UPSERT"
+	if avroWriter {
+		footer["parquet.avro.schema"], footer["writer.model.name"] = w.schema(true, w.names()), "avro"
+	} else {
+		footer["org.apache.spark.version"] = "3.5.9"
+	}
+	if low, high, ok := keyRange(rows, avroWriter); ok {
+		footer["hoodie_min_record_key"], footer["hoodie_max_record_key"] = low, high
+	}
+	content := w.parquet(rows, w.names(), partition, f.name, footer, []int{0, 1, 2, 3, 4}[(len(w.txns)+len(rows))%5])
+	stat := map[string]any{"fileId": id, "partitionPath": partition, "path": join(partition, f.name), "prevCommit": "null",
+		"numWrites": len(rows), "fileSizeInBytes": len(content), "totalWriteBytes": len(content)}
+	if !before.empty() {
+		stat["prevCommit"] = before.instant()
+		if before.base == nil {
+			stat["prevCommit"] = "null"
+		} else {
+			stat["prevBaseFile"] = before.base.name
+		}
+		stat["totalLogFilesCompacted"] = len(before.logs)
+	} else {
+		stat["numInserts"] = len(rows)
+	}
+	t.add(g, f, content)
+	t.stats[partition] = append(t.stats[partition], stat)
+}
+
+// keyRange is the smallest and largest record key as the writer compares them: Java's strings by UTF-16 units, Spark's by bytes.
+func keyRange(rows []Row, utf16Order bool) (low, high string, ok bool) {
+	compare := strings.Compare
+	if utf16Order {
+		compare = func(a, b string) int { return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b))) }
+	}
+	for i, r := range rows {
+		if i == 0 || compare(r.Key, low) < 0 {
+			low = r.Key
+		}
+		if i == 0 || compare(r.Key, high) > 0 {
+			high = r.Key
+		}
+	}
+	return low, high, len(rows) > 0
+}
+
+// Log writes a log file of a group. A second call for one group makes a further version of the file.
+func (t *Txn) Log(partition, id string, blocks ...Block) {
+	t.w.tb.Helper()
+	var text []string
+	for _, b := range blocks {
+		text = append(text, b.goText())
+	}
+	t.w.log("%s.Log(%q, %q, %s)", t.label, partition, id, strings.Join(text, ", "))
+	t.logFile(t.w.group(partition, id), nil, blocks)
+}
+
+func (t *Txn) logFile(g *Group, compacted []string, blocks []Block) {
+	w := t.w
+	w.tb.Helper()
+	now := w.current(g)
+	f := &file{log: true, version: 1}
+	for _, other := range t.files {
+		if other.log && slices.Contains(g.files, other) {
+			f.version++
+		}
+	}
+	f.name = fmt.Sprintf(".%s_%s.log.%d_%s", g.ID, t.Requested, f.version, t.token())
+	var content []byte
+	rows, deletes := 0, 0
+	for _, b := range blocks {
+		b.Rows, b.Keys = t.written(b.Rows), slices.Clone(b.Keys)
+		at := b.settle(now.base)
+		baseInstant := ""
+		if now.base != nil {
+			baseInstant = now.base.txn.Requested
+		}
+		content = append(content, w.encode(b, t, g.Partition, g.ID, baseInstant, at, compacted)...)
+		f.blocks = append(f.blocks, b)
+		rows, deletes = rows+len(b.Rows), deletes+len(b.Keys)
+	}
+	stat := map[string]any{"fileId": g.ID, "partitionPath": g.Partition, "path": join(g.Partition, f.name), "prevCommit": t.Requested, "baseFile": "",
+		"logFiles": []any{f.name}, "logVersion": f.version, "logOffset": 0, "numWrites": rows, "numUpdateWrites": rows, "numDeletes": deletes,
+		"fileSizeInBytes": len(content), "totalWriteBytes": len(content)}
+	if compacted != nil {
+		stat["prevCommit"], stat["totalLogFilesCompacted"] = now.instant(), len(now.logs)
+	}
+	t.add(g, f, content)
+	t.stats[g.Partition] = append(t.stats[g.Partition], stat)
+}
+
+// Replace makes the instant replace a group.
+func (t *Txn) Replace(partition, id string) {
+	t.w.log("%s.Replace(%q, %q)", t.label, partition, id)
+	g := t.w.Group(partition, id)
+	g.replaced = append(g.replaced, t)
+	if t.replace == nil {
+		t.replace = map[string][]any{}
+	}
+	t.replace[partition] = append(t.replace[partition], id)
+	t.touch(g)
+}
+
+// Compact writes the base file of a compaction: the planned group's rows as they were when it began.
+func (t *Txn) Compact(partition, id string) {
+	t.w.tb.Helper()
+	t.w.log("%s.Compact(%q, %q)", t.label, partition, id)
+	defer t.w.quiet()()
+	t.Base(partition, id, t.w.rowsBefore(t, t.w.Group(partition, id))...)
+}
+
+// CompactLogs writes the log file of a log compaction: what the logs of the planned group say about each key.
+func (t *Txn) CompactLogs(partition, id string) {
+	t.w.tb.Helper()
+	t.w.log("%s.CompactLogs(%q, %q)", t.label, partition, id)
+	g := t.w.Group(partition, id)
+	s, _ := g.slice(t.planned)
+	var instants []string
+	for _, l := range t.w.effectiveFiles(s.logs) {
+		if !slices.Contains(instants, l.txn.Requested) {
+			instants = append(instants, l.txn.Requested)
+		}
+	}
+	var data, dead Block
+	dead.Kind = Deletes
+	for _, e := range t.w.foldLogs(s.logs) {
+		if e.dead {
+			dead.Keys = append(dead.Keys, Delete{Key: e.key, Ordered: e.ordered, TS: e.ts})
+			continue
+		}
+		r := e.row
+		r.Written = "" // log compaction rewrites the commit time
+		data.Rows = append(data.Rows, r)
+	}
+	var blocks []Block
+	if len(data.Rows) > 0 {
+		blocks = append(blocks, data)
+	}
+	if len(dead.Keys) > 0 {
+		blocks = append(blocks, dead)
+	}
+	t.logFile(g, instants, blocks)
+	t.files[len(t.files)-1].compacts(instants)
+}
+
+// planned says which instants a table service's plan saw: those completed before it was requested.
+func (t *Txn) planned(o *Txn) bool { return o.Completed != "" && o.Completed < t.Requested }
+
+func (w *World) quiet() func() {
+	n := len(w.script)
+	return func() { w.script = w.script[:n] }
+}
+
+// Stray leaves a file of a failed task attempt: it has the instant in its name and is not in its metadata.
+func (t *Txn) Stray(partition, id string, rows ...Row) {
+	t.w.tb.Helper()
+	t.w.log("%s.Stray(%q, %q, %s)", t.label, partition, id, goText(rows))
+	t.w.group(partition, id)
+	name := fmt.Sprintf("%s_9-9-9_%s.parquet", id, t.Requested)
+	t.w.put(join(partition, name), t.w.parquet(t.written(rows), t.w.names(), partition, name, map[string]string{}, 0))
+}
+
+// Complete completes the instant now.
+func (t *Txn) Complete() {
+	t.w.log("%s.Complete()", t.label)
+	t.complete(t.w.tick())
+}
+
+// CompleteAs completes the instant with the completion time of another one.
+func (t *Txn) CompleteAs(o *Txn) {
+	t.w.log("%s.CompleteAs(%s)", t.label, o.label)
+	t.complete(o.Completed)
+}
+
+func (t *Txn) complete(at string) {
+	w := t.w
+	w.tb.Helper()
+	t.Completed = at
+	stats := map[string]any{}
+	for p, list := range t.stats {
+		stats[p] = list
+	}
+	m := map[string]any{"partitionToWriteStats": stats, "compacted": t.Pending == "compaction" || t.Pending == "logcompaction",
+		"extraMetadata": map[string]any{"schema": t.schema}, "operationType": t.Operation}
+	if t.Pending == "logcompaction" {
+		m["extraMetadata"] = map[string]any{}
+	}
+	schema := commitSchema
+	if t.Action() == "replacecommit" {
+		schema = replaceSchema
+		replaced := map[string]any{}
+		for p, list := range t.replace {
+			replaced[p] = list
+		}
+		m["partitionToReplaceFileIds"] = replaced
+	}
+	w.newest = max(w.newest, at)
+	w.put(fmt.Sprintf(".hoodie/timeline/%s_%s.%s", t.Requested, at, t.Action()), w.container(schema, m))
+}
+
+// Rollback undoes a pending instant: its files and timeline files go, a rollback instant stays.
+func (t *Txn) Rollback() {
+	w := t.w
+	w.tb.Helper()
+	w.log("%s.Rollback()", t.label)
+	began := w.tick()
+	parts := map[string]any{}
+	var requests []any
+	for _, g := range t.touched {
+		var paths []any
+		g.files = slices.DeleteFunc(g.files, func(f *file) bool {
+			if f.txn != t {
+				return false
+			}
+			paths = append(paths, "/tables/model/"+f.path)
+			w.remove(f.path)
+			return true
+		})
+		g.replaced = slices.DeleteFunc(g.replaced, func(o *Txn) bool { return o == t })
+		if old, ok := parts[g.Partition].(map[string]any); ok {
+			paths = append(old["successDeleteFiles"].([]any), paths...)
+		}
+		parts[g.Partition] = map[string]any{"partitionPath": g.Partition, "successDeleteFiles": paths, "failedDeleteFiles": []any{}}
+		requests = append(requests, map[string]any{"partitionPath": g.Partition, "fileId": g.ID, "latestBaseInstant": t.Requested,
+			"filesToBeDeleted": paths, "logBlocksToBeDeleted": map[string]any{}})
+	}
+	t.undone = true
+	w.remove(t.file("requested"))
+	w.remove(t.file("inflight"))
+	name := ".hoodie/timeline/" + began
+	ref := map[string]any{"commitTime": t.Requested, "action": t.Pending}
+	w.put(name+".rollback.requested", w.container(rollbackPlanSchema, map[string]any{"instantToRollback": ref, "RollbackRequests": requests, "version": 1}))
+	w.put(name+".rollback.inflight", nil)
+	w.put(name+"_"+w.tick()+".rollback", w.container(rollbackSchema, map[string]any{"startRollbackTime": began, "timeTakenInMillis": 1, "totalFilesDeleted": len(t.files),
+		"commitsRollback": []any{t.Requested}, "partitionMetadata": parts, "version": 1, "instantsRollback": []any{ref}}))
+}
+
+func (w *World) remove(p string) {
+	if err := w.Store.Delete(w.tb.Context(), p); err != nil {
+		w.tb.Fatalf("model: %v", err)
+	}
+}
+
+// Clean deletes every file that no snapshot needs from the completion of retain on.
+func (w *World) Clean(retain *Txn) int {
+	w.tb.Helper()
+	w.log("w.Clean(%s)", retain.label)
+	need := map[*file]bool{}
+	done := w.Completed()
+	for i := range done {
+		if compareDone(done[i], retain) < 0 {
+			continue
+		}
+		in := func(t *Txn) bool { return t.Completed != "" && compareDone(t, done[i]) <= 0 }
+		for _, g := range w.groups {
+			s, _ := g.slice(in)
+			for _, f := range s.files() {
+				need[f] = true
+			}
+		}
+	}
+	began := w.tick()
+	parts, plan, n := map[string]any{}, map[string]any{}, 0
+	for _, g := range w.groups {
+		for _, f := range g.files {
+			if need[f] || f.gone || f.txn.Completed == "" || compareDone(f.txn, retain) > 0 {
+				continue
+			}
+			f.gone, n = true, n+1
+			w.remove(f.path)
+			m, ok := parts[g.Partition].(map[string]any)
+			if !ok {
+				m = map[string]any{"partitionPath": g.Partition, "policy": "KEEP_LATEST_COMMITS", "deletePathPatterns": []any{}, "successDeleteFiles": []any{},
+					"failedDeleteFiles": []any{}, "isPartitionDeleted": false}
+				parts[g.Partition] = m
+			}
+			for _, k := range []string{"deletePathPatterns", "successDeleteFiles"} {
+				m[k] = append(m[k].([]any), path.Base(f.path))
+			}
+			list, _ := plan[g.Partition].([]any)
+			plan[g.Partition] = append(list, map[string]any{"filePath": "/tables/model/" + f.path, "isBootstrapBaseFile": false})
+		}
+	}
+	name := ".hoodie/timeline/" + began
+	last := done[len(done)-1].Requested
+	w.put(name+".clean.requested", w.container(cleanerPlanSchema, map[string]any{"policy": "KEEP_LATEST_COMMITS", "version": 2, "lastCompletedCommitTimestamp": last,
+		"earliestInstantToRetain":      map[string]any{"timestamp": retain.Requested, "action": retain.Action(), "state": "COMPLETED"},
+		"filesToBeDeletedPerPartition": map[string]any{}, "filePathsToBeDeletedPerPartition": plan, "partitionsToBeDeleted": []any{}, "extraMetadata": map[string]any{}}))
+	w.put(name+".clean.inflight", nil)
+	w.put(name+"_"+w.tick()+".clean", w.container(cleanSchema, map[string]any{"startCleanTime": began, "timeTakenInMillis": 1, "totalFilesDeleted": n,
+		"earliestCommitToRetain": retain.Requested, "lastCompletedCommitTimestamp": last, "partitionMetadata": parts, "version": 2,
+		"bootstrapPartitionMetadata": map[string]any{}, "extraMetadata": map[string]any{}}))
+	return n
+}
+
+// Evolve changes the columns beside the vector, from the next instant on. kind is add, widen or drop.
+func (w *World) Evolve(kind string) {
+	w.log("w.Evolve(%q)", kind)
+	switch {
+	case kind == "widen":
+		for i := range w.extra {
+			if w.extra[i].typ == "int" {
+				w.extra[i].typ = "long"
+			}
+		}
+	case kind == "drop" && len(w.extra) > 0:
+		w.extra = w.extra[1:]
+	case kind == "add":
+		w.evolved++
+		w.extra = append(slices.Clone(w.extra), column{fmt.Sprintf("x%d", w.evolved), []string{"int", "string"}[len(w.extra)%2]})
+	}
+}
+
+// String is the name of the instant in the script.
+func (t *Txn) String() string { return t.label }
