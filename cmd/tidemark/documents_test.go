@@ -141,3 +141,65 @@ func TestHelpHasExamples(t *testing.T) {
 		}
 	}
 }
+
+// inline finds commands in the running text of a document; words in angle brackets are no command line of ours.
+var inline = regexp.MustCompile("`(tidemark [^`<]+)`")
+
+// TestCommandsInText: every command and flag that a document names in its text is one of ours.
+func TestCommandsInText(t *testing.T) {
+	t.Parallel()
+	var docs []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/format/*.md"} {
+		found, err := filepath.Glob(filepath.Join(testkit.Root(), pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, found...)
+	}
+	for _, doc := range docs {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range inline.FindAllStringSubmatch(string(text), -1) {
+			if why := unknownCommand(m[1]); why != "" {
+				t.Errorf("%s: `%s`: %s", filepath.Base(doc), m[1], why)
+			}
+		}
+	}
+}
+
+// unknownCommand says what of a command line is not ours; "" if all is. Alternatives (a|b|c) are tried one by one, words
+// in capitals stand for something.
+func unknownCommand(line string) string {
+	words := strings.Fields(line)[1:]
+	for i, w := range words {
+		if !strings.Contains(w, "|") {
+			continue
+		}
+		for _, one := range strings.Split(w, "|") {
+			rest := append(append(slices.Clone(words[:i]), one), words[i+1:]...)
+			if why := unknownCommand("tidemark " + strings.Join(rest, " ")); why != "" {
+				return why
+			}
+		}
+		return ""
+	}
+	if len(words) > 0 && words[0] == "COMMAND" {
+		return ""
+	}
+	var a app
+	c, args, err := a.root().Find(words)
+	if err != nil || c.Name() == "tidemark" {
+		return "no such command"
+	}
+	c.InitDefaultHelpFlag()
+	for _, w := range args {
+		name, isFlag := strings.CutPrefix(w, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if isFlag && c.Flags().Lookup(name) == nil && c.InheritedFlags().Lookup(name) == nil {
+			return "no flag --" + name
+		}
+	}
+	return ""
+}
