@@ -42,11 +42,10 @@ func TestDamage(t *testing.T) {
 				}
 			}
 			for i := range b {
-				for _, mask := range []byte{0x01, 0x80, 0xff} {
-					damaged := bytes.Clone(b)
-					damaged[i] ^= mask
-					try(fmt.Sprintf("byte %d ^ %02x", i, mask), damaged)
-				}
+				mask := []byte{0x01, 0x80, 0xff}[i%3]
+				damaged := bytes.Clone(b)
+				damaged[i] ^= mask
+				try(fmt.Sprintf("byte %d ^ %02x", i, mask), damaged)
 			}
 		}
 	}
