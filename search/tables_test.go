@@ -113,10 +113,19 @@ func mustSearch(t testing.TB, st storage.Store, r search.Request) *search.Answer
 	return a
 }
 
+var oracles sync.Map // fixture name → func() []testkit.Step
+
+// oracle reads an oracle once.
+func oracle(t testing.TB, name string) []testkit.Step {
+	t.Helper()
+	f, _ := oracles.LoadOrStore(name, sync.OnceValue(func() []testkit.Step { return testkit.Oracle(t, name) }))
+	return f.(func() []testkit.Step)()
+}
+
 // live returns the oracle's rows of the last step that can be indexed, the last written one of each key.
 func live(t testing.TB, name, column string, m kernel.Metric, el kernel.Element) []testkit.Row {
 	t.Helper()
-	steps := testkit.Oracle(t, name)
+	steps := oracle(t, name)
 	byKey := map[string]testkit.Row{}
 	for _, r := range steps[len(steps)-1].Rows {
 		if old, twice := byKey[r.Key]; !twice || r.CommitTime != nil && *r.CommitTime > *old.CommitTime {
@@ -156,13 +165,19 @@ func widened(t testing.TB, rows []testkit.Row, column string, el kernel.Element)
 // nearest is the oracle's answer.
 func nearest(t testing.TB, rows []testkit.Row, vectors [][]float64, m kernel.Metric, q []float64, k int) []search.Result {
 	t.Helper()
-	out := make([]search.Result, len(rows))
-	for i, r := range rows {
-		d := kernel.Distance64(m, vectors[i], q)
+	var out []search.Result
+	distances := make([]float64, len(rows))
+	for i := range rows {
+		distances[i] = kernel.Distance64(m, vectors[i], q)
 		if m == kernel.Cosine {
-			d = max(0, d)
+			distances[i] = max(0, distances[i])
 		}
-		out[i] = search.Result{Key: r.Key, Partition: r.Partition, Distance: d}
+	}
+	worst := slices.Sorted(slices.Values(distances))[min(k, len(rows))-1]
+	for i, r := range rows {
+		if distances[i] <= worst {
+			out = append(out, search.Result{Key: r.Key, Partition: r.Partition, Distance: distances[i]})
+		}
 	}
 	slices.SortFunc(out, func(a, b search.Result) int {
 		return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Partition, b.Partition))
@@ -191,12 +206,12 @@ func TestAllClustersEqualTheTable(t *testing.T) {
 		queries int
 		kv      []string
 	}{
-		{"mor_basic", "cosine", 30, []string{"vector.num_clusters", "9"}},
-		{"mor_basic", "l2", 20, []string{"vector.num_clusters", "7", "vector.rabitq.bits", "1"}},
-		{"mor_rli_rebuilt", "dot_product", 20, []string{"vector.num_clusters", "5", "vector.rabitq.bits", "8"}},
-		{"partition_move", "l2", 20, []string{"vector.num_clusters", "4"}},
-		{"keys_unicode", "cosine", 1000, []string{"vector.num_clusters", "4", "tidemark.on_duplicate_key", "last_wins"}},
-		{"demo_words", "cosine", 3, []string{"vector.num_clusters", "64"}},
+		{"mor_basic", "cosine", 12, []string{"vector.num_clusters", "9"}},
+		{"mor_basic", "l2", 6, []string{"vector.num_clusters", "7", "vector.rabitq.bits", "1"}},
+		{"mor_rli_rebuilt", "dot_product", 6, []string{"vector.num_clusters", "5", "vector.rabitq.bits", "8"}},
+		{"partition_move", "l2", 8, []string{"vector.num_clusters", "4"}},
+		{"keys_unicode", "cosine", 9, []string{"vector.num_clusters", "4", "tidemark.on_duplicate_key", "last_wins"}},
+		{"demo_words", "cosine", 1, []string{"vector.num_clusters", "64"}},
 	} {
 		t.Run(c.name+" "+c.metric, func(t *testing.T) {
 			t.Parallel()
@@ -286,7 +301,7 @@ func TestWithoutRecordIndex(t *testing.T) {
 			}
 			rows := live(t, c.name, c.column, m, c.el)
 			wide := widened(t, rows, c.column, c.el)
-			for i := 0; i < len(rows); i += 7 {
+			for i := 0; i < len(rows); i += max(1, len(rows)/4) {
 				q := wide[i]
 				want := nearest(t, rows, wide, m, q, 10)
 				for _, r := range []search.Request{{Key: rows[i].Key, K: 10}, {Vector: q, K: 10, NProbes: 1}} {
@@ -365,10 +380,10 @@ func TestDemoWordsRecall(t *testing.T) {
 // An index that lags gives rows of the table only, with their own distances, or says why not.
 func TestStaleIndex(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"mor_basic", "partition_move", "demo_words"} {
+	for _, name := range []string{"mor_basic", "partition_move", "mor_rli_rebuilt"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			steps := testkit.Oracle(t, name)
+			steps := oracle(t, name)
 			st := indexed(t, name, "embedding", steps[0].Instants[0].Requested, "vector.num_clusters", "8", "vector.metric", "l2")
 			lag := len(steps) - 1
 			d := deps(st, search.Freshness{LagInstants: &lag, Reason: "catching_up"})
@@ -378,7 +393,7 @@ func TestStaleIndex(t *testing.T) {
 			for _, r := range rows {
 				byKey[r.Key] = r
 			}
-			for i := 0; i < len(rows); i += max(1, len(rows)/5) {
+			for i := 0; i < len(rows); i += max(1, len(rows)/4) {
 				r := search.Request{Key: rows[i].Key, K: 10}
 				a, err := search.Search(t.Context(), d, r)
 				if !errors.Is(err, storage.ErrStale) || a == nil || len(a.Results) != 0 || a.Fresh || *a.LagInstants != lag {
@@ -494,7 +509,7 @@ func TestQueriesThatAreRefused(t *testing.T) {
 func TestKeyOfUnindexableRow(t *testing.T) {
 	t.Parallel()
 	st := indexed(t, "unindexable", "embedding", "", "vector.num_clusters", "4")
-	steps := testkit.Oracle(t, "unindexable")
+	steps := oracle(t, "unindexable")
 	refused := 0
 	for _, r := range steps[len(steps)-1].Rows {
 		raw := r.Vector("embedding")
