@@ -41,7 +41,7 @@ func (a *app) markers(ctx context.Context, url, index string, last int) ([]cover
 	if err != nil {
 		return nil, err
 	}
-	if _, err := readState(ctx, place); err != nil { // a path that is no table has no index either: say the former
+	if _, err := needIndex(ctx, place, url, index); err != nil {
 		return nil, err
 	}
 	return coverage.Markers(ctx, coverage.Deps{Place: place, Table: url}, index, last)

@@ -109,7 +109,7 @@ func (a *app) search(ctx context.Context, url string, req search.Request) error 
 	if err != nil {
 		return err
 	}
-	if err := checkIndex(ctx, place, req.Index); err != nil {
+	if err := needOneIndex(ctx, place, url, req.Index); err != nil {
 		return err
 	}
 	answer, err := search.Search(ctx, searchDeps(place), req)

@@ -55,6 +55,9 @@ func (a *app) follow(ctx context.Context, url string, bound int) (*indexer.SyncR
 	if err != nil {
 		return nil, err
 	}
+	if _, err := needIndex(ctx, place, url, ""); err != nil {
+		return nil, err
+	}
 	p := newProgress(a.err)
 	defer p.finish()
 	return indexer.Sync(ctx, place, indexer.SyncOptions{MaxInstants: bound, Waiting: a.waiting,

@@ -25,25 +25,26 @@ func openPlace(ctx context.Context, url string) (mdt.Place, error) {
 	return mdt.Inside(st), nil
 }
 
-// readState reads the state of a table's indexes; that of a table without any is empty. A path that is no table is
-// storage.ErrNotFound.
+// readState reads the state of a table's indexes; that of a table without any is empty, or
+// storage.ErrUnsupported where the table can have none. A path that is no table is storage.ErrNotFound.
 func readState(ctx context.Context, place mdt.Place) (*mdt.State, error) {
-	if _, err := timeline.LoadProperties(ctx, place.Store, table.HoodieDir); err != nil {
+	props, err := timeline.LoadProperties(ctx, place.Store, table.HoodieDir)
+	if err != nil {
 		return nil, err
 	}
 	st, _, err := mdt.ReadState(ctx, place)
 	if errors.Is(err, storage.ErrNotFound) {
-		return mdt.NewState(), nil
+		return mdt.NewState(), props.CheckWritable()
 	}
 	return st, err
 }
 
-// checkIndex refuses a command that means one index of a table and does not say which of several. A path that is no table is
-// storage.ErrNotFound.
-func checkIndex(ctx context.Context, place mdt.Place, name string) error {
+// needIndex refuses what needs an index of a table that has none, or not the named one. A path that is no table is
+// storage.ErrNotFound, too.
+func needIndex(ctx context.Context, place mdt.Place, url, name string) ([]string, error) {
 	st, err := readState(ctx, place)
-	if err != nil || name != "" {
-		return err
+	if err != nil {
+		return nil, err
 	}
 	var names []string
 	for _, x := range st.Indexes {
@@ -52,8 +53,21 @@ func checkIndex(ctx context.Context, place mdt.Place, name string) error {
 		}
 	}
 	slices.Sort(names)
-	if len(names) < 2 {
-		return nil
+	switch {
+	case len(names) == 0:
+		return nil, &storage.Error{Op: "find index of", Path: url, Err: fmt.Errorf("the table has none: %w", storage.ErrNotFound),
+			Hint: fmt.Sprintf("create one: tidemark index create %s --column COLUMN", url)}
+	case name != "" && !slices.Contains(names, name):
+		return nil, noIndex(name)
+	}
+	return names, nil
+}
+
+// needOneIndex is needIndex for commands that mean one index: name may be left out where there is only one.
+func needOneIndex(ctx context.Context, place mdt.Place, url, name string) error {
+	names, err := needIndex(ctx, place, url, name)
+	if err != nil || name != "" || len(names) == 1 {
+		return err
 	}
 	return &exitError{code: exitUsage, err: &hinted{hint: "say which with --index NAME",
 		err: fmt.Errorf("the table has %d indexes: %s", len(names), strings.Join(names, ", "))}}

@@ -39,7 +39,7 @@ func (a *app) verify(ctx context.Context, url string, req coverage.VerifyRequest
 	if err != nil {
 		return err
 	}
-	if err := checkIndex(ctx, place, req.Index); err != nil {
+	if err := needOneIndex(ctx, place, url, req.Index); err != nil {
 		return err
 	}
 	p := newProgress(a.err)

@@ -30,7 +30,7 @@ it does not within --timeout. Something else has to keep the index fresh meanwhi
 			if err != nil {
 				return err
 			}
-			if err := checkIndex(c.Context(), place, req.Index); err != nil {
+			if err := needOneIndex(c.Context(), place, args[0], req.Index); err != nil {
 				return err
 			}
 			r, err := coverage.Wait(c.Context(), coverage.Deps{Place: place, Table: args[0]}, req)
