@@ -1,6 +1,7 @@
 package indexer_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
 	"tidemark/internal/storage/file"
 	"tidemark/internal/testkit"
 	"tidemark/internal/vector/kernel"
@@ -296,5 +298,52 @@ func TestLostFileBlocks(t *testing.T) {
 	}
 	if s := status(t, p); s.Fresh || *s.LagInstants == 0 {
 		t.Errorf("status: %+v", s)
+	}
+}
+
+// A completed commit whose metadata is empty, cut or flipped proves nothing: what came before it is covered, the
+// frontier stops there, and nothing after it is called covered.
+func TestDamagedCommit(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":   func([]byte) []byte { return nil },
+		"cut":     func(b []byte) []byte { return b[:len(b)*6/10] },
+		"no Avro": func(b []byte) []byte { return append([]byte("nonsense"), b[8:]...) },
+	} {
+		for _, at := range []int{3, 6} { // in the middle, and the newest
+			t.Run(fmt.Sprintf("%s %d", name, at), func(t *testing.T) {
+				t.Parallel()
+				st := store(t, "cow_basic")
+				p := mdt.Inside(st)
+				steps := testkit.Oracle(t, "cow_basic")
+				create(t, p, generation.CreateRequest{Column: "embedding", AsOf: steps[0].Instants[0].Requested}, map[string]string{"vector.num_clusters": "4"})
+				bad := steps[at].Instants[0]
+				file := ".hoodie/timeline/" + bad.Requested + "_" + bad.Completion + "." + bad.Action
+				b, info, err := st.ReadFile(t.Context(), file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				st.Put(file, damage(b), info.ModTime)
+				r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{})
+				if !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), bad.Requested) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("sync: %v", err)
+				}
+				if r.Processed != at-1 {
+					t.Errorf("processed %d instants, want the %d before the damaged one", r.Processed, at-1)
+				}
+				s := status(t, p)
+				if s.Fresh || s.State != coverage.StateBlocked || s.Frontier.Requested != steps[at-1].Instants[0].Requested {
+					t.Errorf("status: %+v", s)
+				}
+				verify(t, p, len(live(steps[at-1], "embedding", kernel.Float, kernel.Cosine)), "before the damaged commit")
+
+				// Repaired, everything is covered.
+				st.Put(file, b, info.ModTime)
+				if _, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				verify(t, p, len(live(steps[6], "embedding", kernel.Float, kernel.Cosine)), "after the repair")
+			})
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 type facts struct {
 	files    map[string]*fact   // by path
 	replaced map[Group][]string // requested times of the instants that replaced a group
+	damaged  map[string]error   // completed data writes whose metadata proves nothing, by requested time
 }
 
 type fact struct {
@@ -24,7 +25,9 @@ type fact struct {
 	expect  int64
 }
 
-func newFacts() *facts { return &facts{files: map[string]*fact{}, replaced: map[Group][]string{}} }
+func newFacts() *facts {
+	return &facts{files: map[string]*fact{}, replaced: map[Group][]string{}, damaged: map[string]error{}}
+}
 
 // know notes that a file exists or existed. Names that are no base or log file are passed over.
 func (f *facts) know(partition, name string) *fact {
@@ -98,6 +101,11 @@ func (t *Table) facts(ctx context.Context) (*facts, error) {
 	f := newFacts()
 	for _, inst := range t.Timeline.Writes() {
 		m, err := timeline.ReadCommit(ctx, t.Store, HoodieDir, t.Props, inst)
+		if errors.Is(err, storage.ErrCorrupt) {
+			// What it wrote is not known: every snapshot that holds it is refused, earlier ones can still be read.
+			f.damaged[inst.Requested] = fmt.Errorf("read commit %s: %w", inst.Requested, err)
+			continue
+		}
 		if err != nil {
 			return nil, stale(fmt.Errorf("read commit %s: %w", inst.Requested, err))
 		}

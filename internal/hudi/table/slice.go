@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"tidemark/internal/storage"
@@ -51,7 +52,8 @@ type Slice struct {
 
 // Slice returns the slice of a group at the cut. ok is false when the group shows nothing there: not written yet, unknown,
 // or replaced. A file that belongs to the slice and is no longer there is ErrGone, as is a snapshot for which that
-// cannot be told because it lies before the active timeline (see FilesWithArchive). A file shorter than its commit says is
+// cannot be told because it lies before the active timeline (see FilesWithArchive). A snapshot that holds a commit whose
+// metadata is damaged is storage.ErrCorrupt: what that commit wrote or replaced is not known. A file shorter than its commit says is
 // storage.ErrCorrupt. Pending compactions, uncommitted and rolled-back files are ignored.
 func (f *Files) Slice(g Group, cut Cut) (s Slice, ok bool, err error) {
 	if f.only != nil && !f.only[g.Partition] {
@@ -59,6 +61,11 @@ func (f *Files) Slice(g Group, cut Cut) (s Slice, ok bool, err error) {
 	}
 	if err := f.reaches(cut); err != nil {
 		return Slice{}, false, err
+	}
+	for _, requested := range slices.Sorted(maps.Keys(f.damaged)) {
+		if f.visible(requested, cut) {
+			return Slice{}, false, f.damaged[requested]
+		}
 	}
 	x := f.groups[g]
 	if x == nil || slices.ContainsFunc(x.replaced, func(r string) bool { return f.visible(r, cut) }) {

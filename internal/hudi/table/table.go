@@ -24,6 +24,7 @@ type Table struct {
 	Props    *timeline.Properties
 	Timeline *timeline.Timeline
 	// Schema is the table's schema at the newest write, without meta columns; nil if no commit, property or file says it.
+	// Where the newest writes' metadata is damaged it is the schema before them.
 	Schema *avrox.Schema
 
 	stats stats
@@ -47,6 +48,10 @@ func Open(ctx context.Context, st storage.Store) (*Table, error) {
 		}
 		t := &Table{Store: st, Props: p, Timeline: tl}
 		text, err := timeline.TableSchema(ctx, st, HoodieDir, p, tl, "")
+		if errors.Is(err, storage.ErrCorrupt) {
+			// A damaged commit: snapshots that hold it cannot be read, those before it have the schema before it.
+			text, err = schemaBefore(ctx, st, p, tl)
+		}
 		if err == nil {
 			if t.Schema, err = avrox.ParseSchema(text); err != nil {
 				return nil, fmt.Errorf("read table schema: %w", err)
@@ -66,6 +71,18 @@ func Open(ctx context.Context, st storage.Store) (*Table, error) {
 	}
 	return nil, &storage.Error{Op: "open table", Path: st.URL(), Hint: "writers commit faster than the timeline can be read: try again",
 		Err: fmt.Errorf("timeline changed under %d looks: %w", looks, storage.ErrStale)}
+}
+
+// schemaBefore returns the schema of the newest snapshot that a damaged commit does not hide.
+func schemaBefore(ctx context.Context, st storage.Store, p *timeline.Properties, tl *timeline.Timeline) (string, error) {
+	writes := tl.Writes()
+	for i := len(writes) - 1; i > 0; i-- {
+		text, err := timeline.TableSchema(ctx, st, HoodieDir, p, tl, writes[i-1].Completed)
+		if !errors.Is(err, storage.ErrCorrupt) {
+			return text, err
+		}
+	}
+	return timeline.TableSchema(ctx, st, HoodieDir, p, tl, "")
 }
 
 // Vector returns the VECTOR column of that name at the newest write. A missing column, one nested in another, and one of any

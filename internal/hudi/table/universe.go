@@ -26,6 +26,8 @@ type Files struct {
 	order  []Group // sorted
 	only   map[string]bool
 	arch   *archive // nil: archived instants count as completed before all active ones
+	// damaged are completed data writes of the active timeline whose metadata cannot be read.
+	damaged map[string]error
 	// whole says that every instant of the table is known: nothing is archived, or the archive was read.
 	whole bool
 	// Skipped counts listed files that belong to no group, by reason.
