@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"tidemark/delta"
@@ -33,20 +34,20 @@ type covered struct {
 
 // gather compares due instants one by one in completion order until a bound is reached. A unit of instants is
 // never split. It returns what could be compared and the failure that stopped it, if any.
-func (l *look) gather(ctx context.Context, c cohort, opened []opened, limit int, observe func(done int)) ([]covered, error) {
+func (l *look) gather(ctx context.Context, c cohort, indexes []opened, limit int, observe func(done int)) ([]covered, error) {
 	files, err := l.table.Files(ctx)
 	if err != nil {
 		return nil, err
 	}
 	targets := make([]diffing.Target, len(c.indexes))
-	known := map[string]*opened2{}
+	byIndex := map[string]*known{}
 	for i, x := range c.indexes {
 		v, err := l.table.Vector(x.Column)
 		if err != nil {
 			return nil, err
 		}
-		targets[i] = diffing.Target{Index: x.Name, Vector: v, Metric: opened[i].gen.Metric}
-		known[x.Name] = &opened2{opened: opened[i]}
+		targets[i] = diffing.Target{Index: x.Name, Vector: v, Metric: indexes[i].gen.Metric}
+		byIndex[x.Name] = &known{opened: indexes[i]}
 	}
 	src := source{table: l.table, files: files}
 	in := map[string]bool{}
@@ -58,7 +59,7 @@ func (l *look) gather(ctx context.Context, c cohort, opened []opened, limit int,
 			Completion:   l.completion,
 			Targets:      targets,
 			Known: func(ctx context.Context, index string) (map[string]diffing.Posting, error) {
-				return known[index].postings(ctx, out)
+				return byIndex[index].postings(ctx, out)
 			},
 			Hidden: func(index string) bool { return l.hidden(index, out) },
 		}
@@ -166,14 +167,14 @@ func openIndex(ctx context.Context, place mdt.Place, st *mdt.State, x *mdt.Index
 	return opened{index: x, view: view, gen: gen}, nil
 }
 
-// opened2 reads an index's postings when a comparison first asks for them.
-type opened2 struct {
+// known reads an index's postings when a comparison first asks for them.
+type known struct {
 	opened
 	read map[string]diffing.Posting
 }
 
 // postings returns the index's postings by record key as they are after the instants gathered so far.
-func (o *opened2) postings(ctx context.Context, done []covered) (map[string]diffing.Posting, error) {
+func (o *known) postings(ctx context.Context, done []covered) (map[string]diffing.Posting, error) {
 	if o.read == nil {
 		o.read = map[string]diffing.Posting{}
 		err := o.gen.Postings(ctx, o.view, func(p generation.Posting) error {
@@ -184,10 +185,7 @@ func (o *opened2) postings(ctx context.Context, done []covered) (map[string]diff
 			return nil, err
 		}
 	}
-	now := make(map[string]diffing.Posting, len(o.read))
-	for k, p := range o.read {
-		now[k] = p
-	}
+	now := maps.Clone(o.read)
 	for _, d := range done {
 		for _, r := range d.results {
 			if r.Index != o.index.Name {
@@ -206,9 +204,9 @@ func (o *opened2) postings(ctx context.Context, done []covered) (map[string]diff
 }
 
 // write makes one metadata-table commit of what was gathered.
-func (l *look) write(ctx context.Context, sk Committer, c cohort, opened []opened, done []covered) (string, error) {
+func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []opened, done []covered) (string, error) {
 	parts := make([]part, len(c.indexes))
-	for i, o := range opened {
+	for i, o := range indexes {
 		p, err := l.part(ctx, c, o, i, done)
 		if err != nil {
 			return "", err

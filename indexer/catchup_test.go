@@ -347,3 +347,36 @@ func TestDamagedCommit(t *testing.T) {
 		}
 	}
 }
+
+// A plan says what a sync then does, and writes nothing.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	st := store(t, "mor_basic")
+	p := mdt.Inside(st)
+	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, p)}, map[string]string{"vector.num_clusters": "3"})
+	before := st.Version()
+	plan, err := indexer.Plan(t.Context(), p, indexer.SyncOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Version() != before {
+		t.Error("the plan wrote something")
+	}
+	part, err := indexer.Plan(t.Context(), p, indexer.SyncOptions{MaxInstants: 2})
+	if err != nil || len(part) != 2 {
+		t.Fatalf("plan of 2: %d, %v", len(part), err)
+	}
+	if _, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]map[string]int64{}
+	for _, d := range plan {
+		got[d.Instant.Requested] = d.Counts
+	}
+	if d := cmp.Diff(counts(t, p), got); d != "" {
+		t.Errorf("(-sync +plan)\n%s", d)
+	}
+	if d := cmp.Diff(plan[:2], part); d != "" {
+		t.Errorf("plan of 2 differs:\n%s", d)
+	}
+}

@@ -104,7 +104,7 @@ var errRedo = errors.New("the table moved while a batch was made")
 func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int)) (int, string, error) {
 	st := sk.State()
 	if st.Paused {
-		return 0, "", &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "resume it first: tidemark resume",
+		return 0, "", &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "its state object says so; an operator must resume it",
 			Err: fmt.Errorf("paused by an operator: %w", storage.ErrRefused)}
 	}
 	l, err := takeLook(ctx, place, st)
@@ -117,13 +117,8 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 			Err: fmt.Errorf("no active index: %w", storage.ErrNotFound)}
 	}
 	for _, c := range all {
-		for _, x := range c.indexes {
-			if err := l.checkColumn(x); err != nil {
-				return 0, "", err
-			}
-			if err := l.checkHistory(ctx, x); err != nil {
-				return 0, "", err
-			}
+		if err := l.check(ctx, c); err != nil {
+			return 0, "", err
 		}
 	}
 	fresh, err := l.undone(ctx)
@@ -150,13 +145,9 @@ func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c coh
 	if len(c.due) == 0 && !l.moves(c) {
 		return 0, "", nil
 	}
-	indexes := make([]opened, len(c.indexes))
-	for i, x := range c.indexes {
-		o, err := openIndex(ctx, place, l.state, x)
-		if err != nil {
-			return 0, "", err
-		}
-		indexes[i] = o
+	indexes, err := l.open(ctx, place, c)
+	if err != nil {
+		return 0, "", err
 	}
 	var done []covered
 	if len(c.due) > 0 {
@@ -165,7 +156,6 @@ func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c coh
 				progress(n, len(c.due))
 			}
 		}
-		var err error
 		done, err = l.gather(ctx, c, indexes, limit, observe)
 		if len(done) == 0 && err != nil {
 			return 0, "", moved(err)
@@ -176,6 +166,32 @@ func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c coh
 		return 0, "", moved(err)
 	}
 	return len(done), id, nil
+}
+
+// check refuses a cohort that must not be followed.
+func (l *look) check(ctx context.Context, c cohort) error {
+	for _, x := range c.indexes {
+		if err := l.checkColumn(x); err != nil {
+			return err
+		}
+		if err := l.checkHistory(ctx, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open loads a cohort's indexes.
+func (l *look) open(ctx context.Context, place mdt.Place, c cohort) ([]opened, error) {
+	indexes := make([]opened, len(c.indexes))
+	for i, x := range c.indexes {
+		o, err := openIndex(ctx, place, l.state, x)
+		if err != nil {
+			return nil, err
+		}
+		indexes[i] = o
+	}
+	return indexes, nil
 }
 
 // moved turns what a moving table causes into errRedo: a stale batch, or a file that vanished since the look.

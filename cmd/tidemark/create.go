@@ -11,8 +11,10 @@ import (
 
 	"tidemark/coverage"
 	"tidemark/generation"
+	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
+	"tidemark/sink"
 )
 
 // createFlags are the flags of index create that are not part of its request.
@@ -87,7 +89,7 @@ func (a *app) indexCreate(ctx context.Context, url string, f createFlags, req ge
 
 // create builds an index, with its progress on standard error.
 func (a *app) create(ctx context.Context, place mdt.Place, t *table.Table, req generation.CreateRequest) (*generation.Result, error) {
-	c, err := newCommitter(ctx, place, true, a.waiting)
+	c, err := indexer.OpenCommitter(ctx, place, indexer.CommitterOptions{Sink: sink.Config{Create: true}, Waiting: a.waiting})
 	if err != nil {
 		return nil, err
 	}

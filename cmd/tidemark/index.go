@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tidemark/generation"
+	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
 )
 
@@ -113,7 +114,7 @@ files are not touched. The name is asked for twice on purpose.`,
 			if _, err := readState(c.Context(), place); err != nil {
 				return err
 			}
-			sk, err := newCommitter(c.Context(), place, false, a.waiting)
+			sk, err := indexer.OpenCommitter(c.Context(), place, indexer.CommitterOptions{Waiting: a.waiting})
 			if err != nil {
 				return err
 			}

@@ -121,41 +121,51 @@ func (a *app) markersOf(ctx context.Context, url string, commits []string) ([]co
 	return slices.DeleteFunc(all, func(m coverage.Marker) bool { return !slices.Contains(commits, m.MDTInstant) }), err
 }
 
-// due is one commit that a sync would process, for programs.
+// due is one commit that a sync would cover, for programs.
 type due struct {
-	Index     string  `json:"index"`
-	Requested string  `json:"requested"`
-	Completed *string `json:"completed"`
-	Action    string  `json:"action"`
+	Index     string           `json:"index"`
+	Requested string           `json:"requested"`
+	Completed string           `json:"completed"`
+	Action    string           `json:"action"`
+	Operation string           `json:"operation"`
+	Mode      string           `json:"mode"`
+	Counts    map[string]int64 `json:"counts"`
 }
 
-// syncPlan prints which commits a sync would process.
+// syncPlan prints what a sync would find, without a write.
 func (a *app) syncPlan(ctx context.Context, url string, bound int) error {
-	all, err := a.status(ctx, url, "")
+	place, err := openPlace(ctx, url)
 	if err != nil {
 		return err
 	}
-	for _, s := range all {
-		if s.Index == nil {
-			return &hinted{err: fmt.Errorf("plan sync %s: %s", url, s.Reason), hint: s.Next}
-		}
-		n := 0
-		for _, gap := range s.Gaps {
-			if gap.Reason != "pending" || bound > 0 && n == bound {
-				continue
+	if _, err := needIndex(ctx, place, url, ""); err != nil {
+		return err
+	}
+	p := newProgress(a.err)
+	list, err := indexer.Plan(ctx, place, indexer.SyncOptions{MaxInstants: bound,
+		Progress: func(done, due int) { p.report("commits", int64(done), int64(due)) }})
+	p.finish()
+	if err != nil && len(list) == 0 {
+		return err
+	}
+	if a.json {
+		for _, d := range list {
+			if err := a.object(due{d.Index, d.Instant.Requested, d.Instant.Completed, string(d.Instant.Action), d.Operation, d.Mode, d.Counts}); err != nil {
+				return err
 			}
-			n++
-			if a.json {
-				if err := a.object(due{*s.Index, gap.Requested, gap.Completed, string(gap.Action)}); err != nil {
-					return err
-				}
-				continue
-			}
-			a.say("%s: would process %s %s", *s.Index, gap.Action, gap.Requested)
 		}
-		if !a.json {
-			a.say("%s: %s to process; nothing was written", *s.Index, plural(n, "commit"))
+		return err
+	}
+	rows := make([]coverage.Marker, len(list))
+	for i, d := range list {
+		rows[i] = coverage.Marker{Index: d.Index, Requested: d.Instant.Requested, Completed: d.Instant.Completed,
+			Action: string(d.Instant.Action), Operation: d.Operation, Mode: d.Mode, Counts: d.Counts}
+	}
+	if len(rows) > 0 {
+		if err := a.showMarkers(rows); err != nil {
+			return err
 		}
 	}
-	return nil
+	a.say("%s to process; nothing was written", plural(len(list), "commit"))
+	return err
 }

@@ -1,0 +1,81 @@
+package indexer
+
+import (
+	"context"
+	"maps"
+
+	"tidemark/internal/hudi/mdt"
+	"tidemark/timeline"
+)
+
+// Planned is what a Sync would cover: one data instant for one index.
+type Planned struct {
+	Index     string
+	Instant   timeline.Instant
+	Operation string
+	// Mode and Counts are what its marker would say.
+	Mode   string
+	Counts map[string]int64
+}
+
+// Plan compares what a Sync would compare and writes nothing: no lease, no state, no file. It returns what could
+// be compared before an error, in completion order per group of indexes that stand at the same place. Kinds as
+// Sync.
+func Plan(ctx context.Context, place mdt.Place, opt SyncOptions) ([]Planned, error) {
+	if _, err := takeLook(ctx, place, nil); err != nil {
+		return nil, err
+	}
+	st, _, err := mdt.ReadState(ctx, place)
+	if err != nil {
+		return nil, err
+	}
+	l, err := takeLook(ctx, place, st)
+	if err != nil {
+		return nil, err
+	}
+	var out []Planned
+	for _, c := range l.cohorts() {
+		if err := l.check(ctx, c); err != nil {
+			return out, err
+		}
+		if len(c.due) == 0 {
+			continue
+		}
+		indexes, err := l.open(ctx, place, c)
+		if err != nil {
+			return out, err
+		}
+		c.set.Covered = maps.Clone(c.set.Covered)
+		if c.set.Covered == nil {
+			c.set.Covered = map[string]string{}
+		}
+		due := len(c.due)
+		for len(c.due) > 0 {
+			limit := len(c.due)
+			if opt.MaxInstants > 0 {
+				limit = min(limit, opt.MaxInstants-len(out))
+			}
+			if limit <= 0 {
+				break
+			}
+			observe := func(n int) {
+				if opt.Progress != nil {
+					opt.Progress(due-len(c.due)+n, due)
+				}
+			}
+			done, err := l.gather(ctx, c, indexes, limit, observe)
+			for _, d := range done {
+				c.set.Covered[d.instant.Requested] = d.instant.Completed
+				for i, x := range c.indexes {
+					r := d.record(i, x.Name, "")
+					out = append(out, Planned{Index: x.Name, Instant: d.instant, Operation: r.Operation, Mode: r.Mode, Counts: r.Counts})
+				}
+			}
+			if err != nil {
+				return out, err
+			}
+			c.due = c.due[len(done):]
+		}
+	}
+	return out, nil
+}
