@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 )
@@ -18,7 +19,7 @@ func OpenAsker(ctx context.Context, d Deps, r Request, rows map[string]table.Row
 	if err != nil {
 		return nil, err
 	}
-	s.rows = memory(rows)
+	s.rows, s.view = memory(rows), &keeping{view: s.view, kept: map[string][]kept{}}
 	return &Asker{s}, nil
 }
 
@@ -31,6 +32,35 @@ func (a *Asker) Ask(ctx context.Context, vector []float64) (*Answer, error) {
 	}
 	err := s.indexed(ctx, ExactRerank)
 	return s.answer, err
+}
+
+// keeping reads each prefix once.
+type keeping struct {
+	view postings
+	kept map[string][]kept
+}
+
+type kept struct {
+	key []byte
+	rec avrox.Record
+}
+
+func (k *keeping) Scan(ctx context.Context, prefix []byte, fn func([]byte, avrox.Record) error) error {
+	if _, ok := k.kept[string(prefix)]; !ok {
+		k.kept[string(prefix)] = nil
+		if err := k.view.Scan(ctx, prefix, func(key []byte, rec avrox.Record) error {
+			k.kept[string(prefix)] = append(k.kept[string(prefix)], kept{key, rec})
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	for _, r := range k.kept[string(prefix)] {
+		if err := fn(r.key, r.rec); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type memory map[string]table.Row

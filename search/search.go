@@ -60,7 +60,7 @@ type session struct {
 	index      *mdt.Index
 	options    generation.Options
 	column     avrox.Vector
-	view       *mdt.View
+	view       postings
 	generation *generation.Generation // nil: none is active
 	mismatch   string
 	fresh      Freshness
@@ -125,14 +125,15 @@ func (s *session) load(ctx context.Context, place mdt.Place, st *mdt.State) erro
 	if s.mode == BruteForce {
 		return nil
 	}
-	var err error
-	if s.view, err = mdt.OpenView(ctx, place, st, s.index.Name); err != nil {
+	view, err := mdt.OpenView(ctx, place, st, s.index.Name)
+	if err != nil {
 		return err
 	}
-	s.view.LocatePrefix = clusterGroup
-	if s.generation, err = generation.Load(ctx, s.view, s.index); err != nil {
+	view.LocatePrefix = clusterGroup
+	if s.generation, err = generation.Load(ctx, view, s.index); err != nil {
 		return err
 	}
+	s.view = view
 	if g := s.generation.Vector; g.Dim != s.column.Dim || g.Element != s.column.Element {
 		s.mismatch = fmt.Sprintf("the index was built on %s, column %s is %s now", g, s.column.Column, s.column)
 	}
