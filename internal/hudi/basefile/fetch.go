@@ -72,8 +72,8 @@ func merge(ranges []extent) []extent {
 // window serves one chunk's bytes: from what was fetched beforehand, else by sequential reads of windowSize.
 type window struct {
 	src     storage.Source
-	end     int64 // of the chunk
-	exact   bool  // read what is asked for and nothing behind it
+	end     int64    // of the chunk
+	runs    []extent // the only bytes wanted, ascending and apart; nil: all of the chunk
 	fetched []buffer
 	own     buffer
 }
@@ -95,9 +95,7 @@ func (w *window) look(ctx context.Context, off, n int64) ([]byte, error) {
 	}
 	from := off + int64(len(tail))
 	size := n - int64(len(tail))
-	if !w.exact {
-		size = min(max(size, windowSize), w.end-from)
-	}
+	size = max(size, min(windowSize, w.wantedEnd(from)-from))
 	b, err := w.src.ReadRange(ctx, from, size)
 	if err != nil {
 		return nil, err
@@ -107,6 +105,18 @@ func (w *window) look(ctx context.Context, off, n int64) ([]byte, error) {
 	}
 	w.own = buffer{off, b}
 	return b, nil
+}
+
+// wantedEnd returns where the wanted bytes that hold off end.
+func (w *window) wantedEnd(off int64) int64 {
+	if w.runs == nil {
+		return w.end
+	}
+	i := sort.Search(len(w.runs), func(i int) bool { return w.runs[i].to > off })
+	if i == len(w.runs) || w.runs[i].from > off {
+		return off
+	}
+	return w.runs[i].to
 }
 
 func (b buffer) slice(off, n int64) []byte {

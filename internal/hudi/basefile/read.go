@@ -22,40 +22,19 @@ type Row struct {
 // Read hands every row to fn in file order, reading only the chunks of the columns asked for. An unknown or nested column is
 // storage.ErrUnsupported. An error of fn ends the reading and is returned as it is.
 func (f *File) Read(ctx context.Context, columns []string, fn func(Row) error) error {
-	cols, err := f.resolve(columns)
+	s, err := f.Scan(columns)
 	if err != nil {
 		return err
 	}
-	row := Row{Values: make([][]byte, len(cols))}
-	for g := range f.groups {
-		group := &f.groups[g]
-		if group.rows == 0 {
-			continue
-		}
-		var ranges []extent
-		for _, c := range cols {
-			ranges = append(ranges, extent{group.chunks[c.leaf].start, group.chunks[c.leaf].end})
-		}
-		cursors, err := f.cursors(ctx, group, cols, ranges)
-		if err != nil {
+	for {
+		ok, err := s.Next(ctx)
+		if err != nil || !ok {
 			return err
 		}
-		for r := range group.rows {
-			row.Position = group.first + r
-			if err := fill(ctx, cursors, r, row.Values); err != nil {
-				return err
-			}
-			if err := fn(row); err != nil {
-				return err
-			}
-		}
-		for _, c := range cursors {
-			if err := c.finish(ctx); err != nil {
-				return err
-			}
+		if err := fn(s.row); err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
 // ReadAt hands the rows at the given positions to fn. Positions ascend strictly; one outside the file is
@@ -84,8 +63,10 @@ func (f *File) ReadAt(ctx context.Context, columns []string, positions []int64, 
 			return err
 		}
 		var ranges []extent
+		var runs [][]extent
 		for _, c := range cols {
-			ranges = append(ranges, group.chunks[c.leaf].pagesFor(group, positions[:n])...)
+			runs = append(runs, group.chunks[c.leaf].pagesFor(group, positions[:n]))
+			ranges = append(ranges, runs[len(runs)-1]...)
 		}
 		cursors, err := f.cursors(ctx, group, cols, ranges)
 		if err != nil {
@@ -93,7 +74,7 @@ func (f *File) ReadAt(ctx context.Context, columns []string, positions []int64, 
 		}
 		for i, c := range cursors {
 			if locs := group.chunks[cols[i].leaf].index.Load(); locs != nil {
-				c.locs, c.data.exact = *locs, true
+				c.locs, c.data.runs = *locs, merge(runs[i])
 			}
 		}
 		for _, p := range positions[:n] {
@@ -162,6 +143,10 @@ type cursor struct {
 	next int64      // file offset of the next page
 	locs []location // offset index; nil = walk page by page
 	dict *values
+	// twin is the cursor of the same column in another file, if pages are to be shared with it; nil or returning nil: there is none.
+	twin         func() *cursor
+	shared       *int
+	raw, rawDict []byte // stored bytes of page and dictionary, headers included
 
 	page     *page
 	first, n int64 // rows [first, first+n) of the row group lie in page, or in the page just skipped
@@ -201,7 +186,7 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 		}
 	}
 	c.page = nil
-	h, body, err := c.nextPage(ctx)
+	h, body, raw, err := c.nextPage(ctx)
 	if err != nil {
 		return err
 	}
@@ -210,8 +195,7 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 		return fmt.Errorf("the offset index names a page of type %v: %w", h.Type, storage.ErrCorrupt)
 	}
 	if h.Type == format.DictionaryPage {
-		c.dict, err = decodeDictionary(c.col, c.ch.codec, h, body)
-		return err
+		return c.decodeDictionary(h, body, raw)
 	}
 	if !ok {
 		return nil // an index page
@@ -231,6 +215,11 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 		return nil
 	}
 	c.row, c.val = 0, 0
+	if c.page = c.borrow(raw); c.page != nil {
+		c.raw = raw
+		return nil
+	}
+	c.raw = raw
 	c.page, err = decodePage(c.col, c.ch.codec, h, body, c.dict)
 	return err
 }
@@ -244,46 +233,46 @@ func (c *cursor) loadDictionary(ctx context.Context, firstData int64) error {
 	if _, err := c.data.look(ctx, c.next, firstData-c.next); err != nil {
 		return err
 	}
-	h, body, err := c.nextPage(ctx)
+	h, body, raw, err := c.nextPage(ctx)
 	if err == nil && h.Type == format.DictionaryPage {
-		c.dict, err = decodeDictionary(c.col, c.ch.codec, h, body)
+		err = c.decodeDictionary(h, body, raw)
 	}
 	return err
 }
 
-// nextPage returns the header and body of the page at next and moves behind it.
-func (c *cursor) nextPage(ctx context.Context) (*format.PageHeader, []byte, error) {
+// nextPage returns the header, body and whole bytes of the page at next and moves behind it.
+func (c *cursor) nextPage(ctx context.Context) (h *format.PageHeader, body, raw []byte, err error) {
 	if c.next >= c.ch.end {
-		return nil, nil, fmt.Errorf("chunk ends after %d of %d rows: %w", c.first+c.n, c.rows, storage.ErrCorrupt)
+		return nil, nil, nil, fmt.Errorf("chunk ends after %d of %d rows: %w", c.first+c.n, c.rows, storage.ErrCorrupt)
 	}
 	for look := int64(minHeader); ; look *= 8 {
 		b, err := c.data.look(ctx, c.next, min(look, c.ch.end-c.next))
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		h, n, err := pageHeader(b)
 		if err != nil {
 			if isShort(err) && look < maxHeader && int64(len(b)) < c.ch.end-c.next {
 				continue
 			}
-			return nil, nil, fmt.Errorf("page header: %w", err)
+			return nil, nil, nil, fmt.Errorf("page header: %w", err)
 		}
 		total := int64(n) + int64(h.CompressedPageSize)
 		if total > c.ch.end-c.next {
-			return nil, nil, fmt.Errorf("page of %d bytes leaves its chunk: %w", total, storage.ErrCorrupt)
+			return nil, nil, nil, fmt.Errorf("page of %d bytes leaves its chunk: %w", total, storage.ErrCorrupt)
 		}
 		if b, err = c.data.look(ctx, c.next, total); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		c.next += total
-		return h, b[n:total], nil
+		return h, b[n:total], b[:total], nil
 	}
 }
 
 // finish checks that the pages held no more rows than were asked for.
 func (c *cursor) finish(ctx context.Context) error {
 	for c.next < c.ch.end {
-		h, _, err := c.nextPage(ctx)
+		h, _, _, err := c.nextPage(ctx)
 		if err != nil {
 			return fmt.Errorf("read column %q near byte %d: %w", c.col.name, c.next, err)
 		}
