@@ -123,10 +123,12 @@ func Compute(prev Frontier, set Set, writes, pending []timeline.Instant) Frontie
 }
 
 // Valid reports whether a frontier may stand where it does on a timeline that was read anew: the rule of
-// Compute for one given time. The empty frontier always may. by is an instant that speaks against it.
+// Compute for one given time. The empty frontier always may. by is an instant that speaks against it. A table service that has
+// completed after the frontier does not, although it was requested before: its plan did not hold the frontier while it was
+// pending.
 func Valid(completed string, set Set, writes, pending []timeline.Instant) (ok bool, by timeline.Instant) {
 	for _, w := range writes {
-		if !set.Has(w) && (w.Completed <= completed || w.Requested < completed) {
+		if !set.Has(w) && (w.Completed <= completed || w.Requested < completed && !planned(w)) {
 			return false, w
 		}
 	}
@@ -137,6 +139,9 @@ func Valid(completed string, set Set, writes, pending []timeline.Instant) (ok bo
 	}
 	return true, timeline.Instant{}
 }
+
+// planned reports whether an instant was pending under the name of a table service.
+func planned(i timeline.Instant) bool { return i.Pending != "" && i.Pending != i.Pending.Completes() }
 
 // Holds reports whether a pending instant holds the frontier (design decision 8): pending commit,
 // deltacommit and replacecommit do, plans of table services do not.
