@@ -51,3 +51,25 @@ func TestHistory_MovedOutOfCleanedSlice(t *testing.T) {
 	w.Clean(t2)
 	h.sync(0, true)
 }
+
+// The frontier has passed a pending compaction, which then completes. A sync that ends before it must not take it for an instant
+// that speaks against the frontier.
+func TestHistory_FrontierBeyondPendingCompaction(t *testing.T) {
+	t.Parallel()
+	a := hudimodel.Row{Key: "a", Vec: hudimodel.Hex("0000803f00000000")}
+	w := hudimodel.New(t, hudimodel.Config{MoR: true})
+	h := follow(t.Context(), t, w)
+	t1 := w.Begin("deltacommit", "INSERT")
+	t1.Log("eu", "g-0", hudimodel.Block{Rows: []hudimodel.Row{a}})
+	t1.Complete()
+	t2 := w.Begin("compaction", "COMPACT", w.Group("eu", "g-0"))
+	t3 := w.Begin("deltacommit", "UPSERT")
+	t3.Complete()
+	h.create(t3, twoClusters)
+	t4 := w.Begin("deltacommit", "UPSERT")
+	t4.Complete()
+	t2.Compact("eu", "g-0")
+	t2.Complete()
+	h.sync(1, true)
+	h.sync(1, true)
+}

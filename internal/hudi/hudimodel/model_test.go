@@ -33,9 +33,9 @@ var profiles = []profile{
 
 // histories is the number of histories of each profile.
 func histories(tb testing.TB) int {
-	n := 40
+	n := 25
 	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
-		n = 1300
+		n = 1250
 	}
 	if text := os.Getenv("TIDEMARK_HISTORIES"); text != "" {
 		var err error
