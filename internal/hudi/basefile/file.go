@@ -50,6 +50,9 @@ type chunk struct {
 	// index is where the offset index lies; size 0: there is none.
 	indexAt, indexSize int64
 	index              atomic.Pointer[[]location]
+	// bounds is where the column index lies, in the same way.
+	boundsAt, boundsSize int64
+	bounds               atomic.Pointer[bounds]
 }
 
 // Open reads the footer: the last 8 bytes, then exactly the footer. src is read again by every Read and ReadAt.
@@ -188,6 +191,12 @@ func (f *File) addGroups(meta *format.FileMetaData, leaves int, limit int64) err
 					return fmt.Errorf("row group %d column %d: offset index leaves the file: %w", i, j, storage.ErrCorrupt)
 				}
 				ch.indexAt, ch.indexSize = c.OffsetIndexOffset, int64(c.OffsetIndexLength)
+			}
+			if c.ColumnIndexOffset > 0 && c.ColumnIndexLength > 0 {
+				if c.ColumnIndexOffset > limit || int64(c.ColumnIndexLength) > limit-c.ColumnIndexOffset {
+					return fmt.Errorf("row group %d column %d: column index leaves the file: %w", i, j, storage.ErrCorrupt)
+				}
+				ch.boundsAt, ch.boundsSize = c.ColumnIndexOffset, int64(c.ColumnIndexLength)
 			}
 		}
 	}

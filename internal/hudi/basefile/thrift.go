@@ -16,7 +16,7 @@ const maxThriftDepth = 32
 // unmarshal decodes the Thrift structure at the front of b into v and returns its length. The engine takes memory for a list by
 // the length written in front of it, so every length is checked against the bytes left first; a panic of the engine
 // becomes storage.ErrCorrupt. Strings and byte slices in v alias b.
-func unmarshal[T format.FileMetaData | format.PageHeader | format.OffsetIndex](b []byte, v *T) (n int, err error) {
+func unmarshal[T format.FileMetaData | format.PageHeader | format.OffsetIndex | format.ColumnIndex](b []byte, v *T) (n int, err error) {
 	n, err = thriftStruct(b, 0)
 	if err != nil {
 		return 0, err

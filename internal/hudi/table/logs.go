@@ -25,19 +25,49 @@ func (t *Table) readLogs(ctx context.Context, s Slice, p *plan, want func(key st
 	if len(s.Logs) == 0 {
 		return l, nil
 	}
-	if mode := t.Props.MergeMode; mode != timeline.CommitTimeOrdering && mode != timeline.EventTimeOrdering {
-		return nil, fmt.Errorf("merge %s: merge mode %s: the result is decided by Java code: %w", s.Group, mode, storage.ErrUnsupported)
+	if err := t.checkMerge(s); err != nil {
+		return nil, err
 	}
-	if mode := t.Props.PartialUpdateMode; mode != "" && mode != "NONE" {
-		return nil, fmt.Errorf("merge %s: partial update mode %s: %w", s.Group, mode, storage.ErrUnsupported)
+	blocks, err := t.effective(ctx, s, map[string][]logfile.Block{})
+	if err != nil {
+		return nil, err
 	}
+	for _, b := range blocks {
+		err := p.records(ctx, b, func(key string, r *record) error {
+			if want != nil && !want(key) {
+				return nil
+			}
+			return l.put(p, key, r)
+		})
+		if err != nil {
+			return nil, blockError(s, b, err)
+		}
+	}
+	return l, nil
+}
+
+func blockError(s Slice, b logfile.Block, err error) error {
+	return &storage.Error{Op: "read log file", Path: s.Logs[b.File].Path,
+		Err: fmt.Errorf("%s block of %s at byte %d: %w", b.Type, b.Instant(), b.Offset, err)}
+}
+
+// effective returns the blocks of a slice's logs that count, in merge order. read holds the blocks of files that were read
+// already, by path, and takes in those read now.
+func (t *Table) effective(ctx context.Context, s Slice, read map[string][]logfile.Block) ([]logfile.Block, error) {
 	var blocks []logfile.Block
 	for i := range s.Logs {
 		file := &s.Logs[i]
-		for b, err := range logfile.Blocks(ctx, t.source(kindLog, file.Path, file.Size)) {
-			if err != nil {
-				return nil, &storage.Error{Op: "read log file", Path: file.Path, Err: gone(err)}
+		of, ok := read[file.Path]
+		if !ok {
+			for b, err := range logfile.Blocks(ctx, t.source(kindLog, file.Path, file.Size)) {
+				if err != nil {
+					return nil, &storage.Error{Op: "read log file", Path: file.Path, Err: gone(err)}
+				}
+				of = append(of, b)
 			}
+			read[file.Path] = of
+		}
+		for _, b := range of {
 			b.File = i
 			blocks = append(blocks, b)
 		}
@@ -45,16 +75,24 @@ func (t *Table) readLogs(ctx context.Context, s Slice, p *plan, want func(key st
 	if err := t.checkDamage(s, blocks); err != nil {
 		return nil, err
 	}
-	for _, b := range logfile.Effective(blocks, s.keep) {
+	blocks = logfile.Effective(blocks, s.keep)
+	for _, b := range blocks {
 		if err := checkBase(s, b); err != nil {
 			return nil, err
 		}
-		if err := l.add(ctx, p, b, want); err != nil {
-			return nil, &storage.Error{Op: "read log file", Path: s.Logs[b.File].Path,
-				Err: fmt.Errorf("%s block of %s at byte %d: %w", b.Type, b.Instant(), b.Offset, err)}
-		}
 	}
-	return l, nil
+	return blocks, nil
+}
+
+// checkMerge refuses tables whose rows are merged by rules that are not known here.
+func (t *Table) checkMerge(s Slice) error {
+	if mode := t.Props.MergeMode; mode != timeline.CommitTimeOrdering && mode != timeline.EventTimeOrdering {
+		return fmt.Errorf("merge %s: merge mode %s: the result is decided by Java code: %w", s.Group, mode, storage.ErrUnsupported)
+	}
+	if mode := t.Props.PartialUpdateMode; mode != "" && mode != "NONE" {
+		return fmt.Errorf("merge %s: partial update mode %s: %w", s.Group, mode, storage.ErrUnsupported)
+	}
+	return nil
 }
 
 // checkDamage refuses corrupt regions: they may hold committed rows. In a table that was version 6 a failed append leaves one, and a
@@ -85,23 +123,22 @@ func checkBase(s Slice, b logfile.Block) error {
 		Err: fmt.Errorf("its logs were written onto a base file of %s, which is not known: %w", b.Header[logfile.PositionsBaseInstant], ErrGone)}
 }
 
-// add folds the records of one block.
-func (l *logs) add(ctx context.Context, p *plan, b logfile.Block, want func(string) bool) error {
-	put := func(key string, r *record) error {
-		if want != nil && !want(key) {
-			return nil
-		}
-		old := l.byKey[key]
-		merged, err := p.fold(old, r)
-		if err != nil {
-			return fmt.Errorf("key %q: %w", key, err)
-		}
-		if old == nil {
-			l.order = append(l.order, key)
-		}
-		l.byKey[key] = merged
-		return nil
+// put folds a record onto what earlier ones of its key left.
+func (l *logs) put(p *plan, key string, r *record) error {
+	old := l.byKey[key]
+	merged, err := p.fold(old, r)
+	if err != nil {
+		return fmt.Errorf("key %q: %w", key, err)
 	}
+	if old == nil {
+		l.order = append(l.order, key)
+	}
+	l.byKey[key] = merged
+	return nil
+}
+
+// records hands the records of one block to put, in their order.
+func (p *plan) records(ctx context.Context, b logfile.Block, put func(key string, r *record) error) error {
 	switch b.Type {
 	case logfile.TypeDelete:
 		deletes, err := b.Deletes()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"tidemark/internal/hudi/basefile"
 	"tidemark/internal/storage"
@@ -45,12 +47,12 @@ func (t *Table) ReadKeys(ctx context.Context, s Slice, c Columns, keys map[strin
 	}
 	m := &merger{t: t, p: p, s: s, logs: l, seen: map[string]bool{}, fn: fn}
 	if s.Base != nil {
-		positions, err := m.find(ctx, wanted)
+		f, err := m.open(ctx)
 		if err != nil {
 			return err
 		}
-		if err := m.base(ctx, positions); err != nil {
-			return err
+		if err := m.byKeys(ctx, f, wanted, keys, m.row); err != nil {
+			return m.failed(err)
 		}
 	}
 	return m.rest()
@@ -183,12 +185,16 @@ func (m *merger) base(ctx context.Context, positions []int64) error {
 	return nil
 }
 
-func (m *merger) checkKeys(f *basefile.File) error {
-	need := m.p.keys
+// keyColumns are the columns that make the record key.
+func (m *merger) keyColumns() []int {
 	if m.p.key >= 0 {
-		need = []int{m.p.key}
+		return []int{m.p.key}
 	}
-	for _, i := range need {
+	return m.p.keys
+}
+
+func (m *merger) checkKeys(f *basefile.File) error {
+	for _, i := range m.keyColumns() {
 		if !f.HasColumn(m.p.names[i]) {
 			return fmt.Errorf("no key column %s: %w", m.p.names[i], storage.ErrCorrupt)
 		}
@@ -196,39 +202,83 @@ func (m *merger) checkKeys(f *basefile.File) error {
 	return nil
 }
 
-// find returns the positions of the wanted keys.
-func (m *merger) find(ctx context.Context, wanted func(string) bool) ([]int64, error) {
-	f, err := m.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.checkKeys(f); err != nil {
-		return nil, m.failed(err)
-	}
-	at := m.p.keys
-	if m.p.key >= 0 {
-		at = []int{m.p.key}
-	}
-	names := make([]string, len(at))
+// found is a base row that holds a wanted key: its position, and the values of the key columns.
+type found struct {
+	position int64
+	vals     []any
+}
+
+// find returns the rows of the wanted keys from the key columns alone. keys (nil: not known) are all keys that can be wanted: then
+// pages of a stored key column whose bounds hold none of them are not read.
+func (m *merger) find(ctx context.Context, f *basefile.File, wanted func(string) bool, keys map[string]bool) ([]found, error) {
+	at := m.keyColumns()
+	names, kinds := make([]string, len(at)), make([]basefile.Kind, len(at))
 	for j, i := range at {
 		names[j] = m.p.names[i]
+		kinds[j] = f.ColumnKind(names[j])
 	}
-	positions := []int64{}
+	var out []found
 	vals := make([]any, len(m.p.names))
-	err = f.Read(ctx, names, func(r basefile.Row) error {
+	each := func(r basefile.Row) error {
 		for j, i := range at {
-			vals[i] = fromBase(f.ColumnKind(names[j]), r.Values[j])
+			vals[i] = fromBase(kinds[j], r.Values[j])
 		}
 		key, err := m.p.keyOf(vals)
 		if err == nil && wanted(key) {
-			positions = append(positions, r.Position)
+			x := found{position: r.Position, vals: make([]any, len(at))}
+			for j, i := range at {
+				x.vals[j] = vals[i]
+			}
+			out = append(out, x)
 		}
 		return err
-	})
-	if err != nil {
-		return nil, m.failed(err)
 	}
-	return positions, nil
+	var err error
+	if m.p.key >= 0 && keys != nil {
+		err = f.ReadHolding(ctx, names[0], slices.Sorted(maps.Keys(keys)), each)
+	} else {
+		err = f.Read(ctx, names, each)
+	}
+	return out, err
+}
+
+// byKeys hands on the base rows of the wanted keys (see find): the key columns are read first, the other columns only where the keys
+// were found. vals is reused.
+func (m *merger) byKeys(ctx context.Context, f *basefile.File, wanted func(string) bool, keys map[string]bool, fn func(position int64, vals []any) error) error {
+	if err := m.checkKeys(f); err != nil {
+		return err
+	}
+	list, err := m.find(ctx, f, wanted, keys)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	all, places, err := m.p.columnsOf(f)
+	if err != nil {
+		return err
+	}
+	var names []string
+	var at []int
+	for j, name := range all {
+		if !slices.Contains(m.keyColumns(), places[j]) {
+			names, at = append(names, name), append(at, places[j])
+		}
+	}
+	positions := make([]int64, len(list))
+	for i := range list {
+		positions[i] = list[i].position
+	}
+	next := 0
+	vals := make([]any, len(m.p.names))
+	return f.ReadAt(ctx, names, positions, func(r basefile.Row) error {
+		for k, i := range m.keyColumns() {
+			vals[i] = list[next].vals[k]
+		}
+		next++
+		for j, i := range at {
+			vals[i] = fromBase(f.ColumnKind(names[j]), r.Values[j])
+		}
+		return fn(r.Position, vals)
+	})
 }
 
 // row merges one base row and hands it on. vals is reused.
@@ -237,52 +287,68 @@ func (m *merger) row(position int64, vals []any) error {
 	if err != nil {
 		return fmt.Errorf("row %d: %w", position, err)
 	}
-	log := m.logs.byKey[key]
-	if log == nil {
-		if m.p.isDelete(vals) {
-			return nil
-		}
-		return m.emit(key, position, vals)
+	position, vals, err = m.merge(key, position, vals)
+	if err != nil || vals == nil {
+		return err
 	}
-	if m.seen[key] { // a further copy of the key: only the first one is merged
-		if m.p.isDelete(vals) {
-			return nil
+	return m.emit(key, position, vals)
+}
+
+// merge returns a base row as the slice shows it, nil if it does not.
+func (m *merger) merge(key string, position int64, vals []any) (int64, []any, error) {
+	deleted := m.p.isDelete(vals)
+	log := m.logs.byKey[key]
+	if log == nil || m.seen[key] { // of several copies of a key only the first one is merged
+		if log != nil {
+			position = -1
 		}
-		return m.emit(key, -1, vals)
+		if deleted {
+			return 0, nil, nil
+		}
+		return position, vals, nil
 	}
 	m.seen[key] = true
 	order, err := m.p.orderingOf(vals)
 	if err != nil {
-		return fmt.Errorf("row %d: %w", position, err)
+		return 0, nil, fmt.Errorf("row %d: %w", position, err)
 	}
-	deleted := m.p.isDelete(vals)
 	out, keep, err := m.p.final(&record{order: order, vals: vals}, log)
 	switch {
 	case err != nil:
-		return fmt.Errorf("row %d, key %q: %w", position, key, err)
+		return 0, nil, fmt.Errorf("row %d, key %q: %w", position, key, err)
 	case keep && !deleted:
-		return m.emit(key, -1, vals)
+		return -1, vals, nil
 	case out != nil:
-		return m.emit(key, -1, out.vals)
+		return -1, out.vals, nil
 	}
-	return nil
+	return 0, nil, nil
 }
 
 // rest hands on what only the logs have.
 func (m *merger) rest() error {
-	for _, key := range m.logs.order {
-		r := m.logs.byKey[key]
-		if m.seen[key] || r.deleted {
-			continue
+	for i := range m.logs.order {
+		key, vals, err := m.only(i)
+		if err == nil && vals != nil {
+			err = m.emit(key, -1, vals)
 		}
-		if r.has != nil {
-			return fmt.Errorf("read logs of %s: partial update of key %q, which no older version completes: %w", m.s.Group, key, storage.ErrCorrupt)
-		}
-		if err := m.emit(key, -1, r.vals); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// only returns the row of the i-th key of the logs if the base file has none; nil: no row.
+func (m *merger) only(i int) (string, []any, error) {
+	key := m.logs.order[i]
+	r := m.logs.byKey[key]
+	if m.seen[key] || r.deleted {
+		return key, nil, nil
+	}
+	if r.has != nil {
+		return key, nil, fmt.Errorf("read logs of %s: partial update of key %q, which no older version completes: %w", m.s.Group, key, storage.ErrCorrupt)
+	}
+	return key, r.vals, nil
 }
 
 func (m *merger) emit(key string, position int64, vals []any) error {
