@@ -1,7 +1,6 @@
 package diffing
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -43,13 +42,36 @@ type Posting struct {
 	Locator delta.Locator
 }
 
-// Source gives slices and their merged rows; table.Table with its files is one.
+// Source gives slices and their rows; a table.Table with its files is one.
 type Source interface {
 	// Slice returns the slice of a group as of the instants for which in is true. ok is false if the group has
 	// no rows then. storage.ErrNotFound: files that belong to the slice are gone.
 	Slice(g table.Group, in func(timeline.Instant) bool) (s table.Slice, ok bool, err error)
-	// ReadMerged calls fn for each row of a slice.
-	ReadMerged(ctx context.Context, s table.Slice, c table.Columns, fn func(table.Row) error) error
+	// Rows walks the merged rows of a slice, as table.Table does. twin is nil or rows of another slice that are walked
+	// in step with these.
+	Rows(ctx context.Context, s table.Slice, c table.Columns, twin Rows) (Rows, error)
+	// ReadAppended hands on the rows of two slices that can differ, as table.Table does. It is asked only where
+	// table.Appended holds.
+	ReadAppended(ctx context.Context, before, after table.Slice, c table.Columns, also func(key string) bool, fn func(after bool, r table.Row) error) error
+}
+
+// Rows walks rows. Next returns nil behind the last one; the row is reused, what its slices point to is not.
+type Rows interface {
+	Next(ctx context.Context) (*table.SliceRow, error)
+}
+
+// Refresh is a row that only moved: the same key, the same vector bytes, another place.
+type Refresh struct {
+	Key, Raw []byte
+	Old, New delta.Locator
+}
+
+// Refreshes takes in what a rewrite carried over: nearly every row of its file group (design decision 21).
+type Refreshes interface {
+	// Add takes one row of a target, in no special order. What it points to is valid during the call only.
+	Add(target int, r Refresh) error
+	// Reset says that the comparison begins anew: what was added counts no more.
+	Reset()
 }
 
 // Request describes one comparison: a unit of instants that are compared together (nearly always one).
@@ -67,6 +89,14 @@ type Request struct {
 	// Known returns the postings of an index by record key. It is called only where the preceding slice is gone, or
 	// was for an earlier unit.
 	Known func(ctx context.Context, index string) (map[string]Posting, error)
+	// Refreshes, if not nil, takes locator refreshes as they are found, instead of Result.Changes: memory then stays bounded
+	// by Window, whatever the size of a file group.
+	Refreshes Refreshes
+	// Window bounds the bytes of rows that wait for their counterpart; beyond it they wait in a temporary folder.
+	// Defaults to 64 MiB.
+	Window int64
+	// TempDir is where that folder is made. Defaults to the system's folder for temporary files.
+	TempDir string
 	// Hidden says whether an index may hold postings of rows whose deletion was not seen, because a preceding slice
 	// was gone. A key that is inserted again has such a posting replaced. nil: none does.
 	Hidden func(index string) bool
@@ -99,24 +129,22 @@ type Result struct {
 	Sample     []string
 	// Reasons counts unindexable rows by why they are.
 	Reasons map[string]int64
+	// Work is what the comparison took, the same for every target of it.
+	Work Work
+}
+
+// Work is what a comparison took.
+type Work struct {
+	// Examined counts the keys of which both versions were looked at.
+	Examined int64
+	// Held is the most bytes of rows that waited for their counterpart in memory, Spilled how many rows went to disk.
+	Held, Spilled int64
+	// Runs counts the attempts: a slice that vanished, or a key found twice, begins the comparison anew.
+	Runs int
 }
 
 // sampleKeys bounds how many record keys a result names.
 const sampleKeys = 10
-
-// row is a merged row with what tells copies apart.
-type row struct {
-	raw     [][]byte
-	loc     delta.Locator
-	written string // completion time of the row's commit
-	commit  string // requested time of the row's commit
-}
-
-// side is the table's rows in the touched groups, before or after.
-type side struct {
-	rows       map[string]row
-	duplicates map[string]int64
-}
 
 // Touched returns the file groups that commits wrote or replaced, sorted.
 func Touched(metas []*timeline.CommitMetadata) []table.Group {
@@ -134,81 +162,6 @@ func Touched(metas []*timeline.CommitMetadata) []table.Group {
 	return slices.SortedFunc(maps.Keys(set), func(a, b table.Group) int {
 		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.FileID, b.FileID))
 	})
-}
-
-// Compare classifies the rows of a unit for each target, in the order of the targets. It reads the slice of
-// every touched group before and after once. A group whose preceding slice is gone is compared with what the
-// index knows and named in Degraded. If an after-slice is gone the error is storage.ErrStale: the unit must be
-// taken together with later instants (design decision 12); Readable tells in advance.
-func Compare(ctx context.Context, src Source, req Request) ([]Result, error) {
-	columns, at := columnsOf(req.Targets)
-	after := req.after()
-	before, now := newSide(), newSide()
-	blind := map[string]bool{} // keys of the after-slices of degraded groups
-	var degraded []table.Group
-	for _, g := range Touched(req.Metas) {
-		gone := false
-		s, ok, err := src.Slice(g, req.Incorporated)
-		switch {
-		case errors.Is(err, storage.ErrNotFound):
-			gone = true
-			degraded = append(degraded, g)
-		case err != nil:
-			return nil, fmt.Errorf("find slice of %s before %s: %w", g, req.first(), err)
-		case ok:
-			if err := before.read(ctx, src, s, columns, req.Completion, nil); errors.Is(err, storage.ErrNotFound) {
-				gone = true // cleaned while we read
-				degraded = append(degraded, g)
-			} else if err != nil {
-				return nil, fmt.Errorf("read slice of %s before %s: %w", g, req.first(), err)
-			}
-		}
-		s, ok, err = src.Slice(g, after)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil, fmt.Errorf("find slice of %s after %s: %w: %w", g, req.last(), err, storage.ErrStale)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("find slice of %s after %s: %w", g, req.last(), err)
-		}
-		if !ok {
-			continue
-		}
-		note := func(string) {}
-		if gone {
-			note = func(key string) { blind[key] = true }
-		}
-		err = now.read(ctx, src, s, columns, req.Completion, note)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil, fmt.Errorf("read slice of %s after %s: %w: %w", g, req.last(), err, storage.ErrStale)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read slice of %s after %s: %w", g, req.last(), err)
-		}
-	}
-
-	results := make([]Result, len(req.Targets))
-	for i, target := range req.Targets {
-		known := map[string]Posting{}
-		if (len(degraded) > 0 || req.Hidden != nil && req.Hidden(target.Index)) && req.Known != nil {
-			var err error
-			if known, err = req.Known(ctx, target.Index); err != nil {
-				return nil, fmt.Errorf("read postings of index %s: %w", target.Index, err)
-			}
-		}
-		r, err := classify(target, at[i], before, now, evidence{known, blind, degraded}, req.last())
-		if err != nil {
-			return nil, err
-		}
-		r.Degraded, r.Mode = degraded, Full
-		if len(degraded) > 0 {
-			r.Mode = CurrentOnly
-		}
-		if len(req.Instants) > 1 {
-			r.Mode = Merged
-		}
-		results[i] = r
-	}
-	return results, nil
 }
 
 // Readable returns what is missing of a unit's after-slices, kind storage.ErrNotFound: nil, and the unit can be
@@ -252,138 +205,16 @@ func columnsOf(targets []Target) (table.Columns, []int) {
 	return c, at
 }
 
-func newSide() *side { return &side{rows: map[string]row{}, duplicates: map[string]int64{}} }
-
-// read adds the rows of a slice. Of two rows with one key the one written last stays (design decision 17).
-// Rows read before an error are taken back, so that a slice counts whole or not at all.
-func (s *side) read(ctx context.Context, src Source, sl table.Slice, c table.Columns, completion func(string) string, note func(string)) error {
-	var rows []row
-	var keys []string
-	err := src.ReadMerged(ctx, sl, c, func(r table.Row) error {
-		keys = append(keys, r.Key)
-		rows = append(rows, row{
-			raw:     r.Vectors,
-			loc:     delta.Locator{Partition: sl.Partition, FileID: sl.FileID, BaseInstant: sl.Instant, Position: r.Position},
-			written: completion(r.CommitTime), commit: r.CommitTime,
-		})
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for i, key := range keys {
-		if note != nil {
-			note(key)
-		}
-		old, seen := s.rows[key]
-		if seen {
-			s.duplicates[key]++
-			if !rows[i].after(old) {
-				continue
-			}
-		}
-		s.rows[key] = rows[i]
-	}
-	return nil
-}
-
-// after reports whether r was written after o. Rows of one commit are told apart by their place, so that the
-// choice does not depend on the order of reading.
-func (r row) after(o row) bool {
-	return cmp.Or(cmp.Compare(r.written, o.written), cmp.Compare(r.commit, o.commit),
-		cmp.Compare(r.loc.Partition, o.loc.Partition), cmp.Compare(r.loc.FileID, o.loc.FileID),
-		cmp.Compare(r.loc.Position, o.loc.Position)) > 0
-}
-
-// version returns an indexable row's state, or why the row is not indexable.
-func (r row) version(t Target, column int) (*delta.Version, string) {
-	v := make([]float32, t.Vector.Dim)
-	if ok, reason := kernel.Narrow(v, r.raw[column], t.Vector.Element.Kernel(), t.Metric); !ok {
-		return nil, reason
-	}
-	return &delta.Version{Raw: r.raw[column], Vector: v, Locator: r.loc}, ""
-}
-
-// evidence is what the index knows where slices are gone.
-type evidence struct {
-	known    map[string]Posting
-	blind    map[string]bool // keys of the after-slices of degraded groups
-	degraded []table.Group   // groups of this unit whose preceding slice is gone
-}
-
-// version is the row that a posting stands for, its bytes not known; nil without one.
-func (e evidence) version(key string) *delta.Version {
-	p, ok := e.known[key]
-	if !ok {
-		return nil
-	}
-	return &delta.Version{Locator: p.Locator, Cluster: p.Cluster, Routed: true}
-}
-
-// gone says whether the row before may have been in a slice that is gone.
-func (e evidence) gone(key string) bool {
-	p, ok := e.known[key]
-	return ok && (e.blind[key] || slices.Contains(e.degraded, table.Group{Partition: p.Locator.Partition, FileID: p.Locator.FileID}))
-}
-
-// classify applies the table of the row classes (design section 4) to every key of both sides.
-func classify(t Target, column int, before, now *side, ev evidence, instant string) (Result, error) {
-	res := Result{Index: t.Index, Counts: Counts{}, Reasons: map[string]int64{}}
-	for _, key := range slices.Sorted(maps.Keys(now.rows)) {
-		n := now.rows[key]
-		cur, reason := n.version(t, column)
-		if cur == nil {
-			res.Counts[delta.Unindexable]++
-			res.Reasons[reason]++
-		}
-		var old *delta.Version
-		if b, ok := before.rows[key]; ok {
-			old, _ = b.version(t, column)
-		} else if ev.gone(key) {
-			old = ev.version(key) // the index has a posting, whose vector bytes are not known
-		}
-		if class := classOf(old, cur); class != 0 {
-			if class == delta.Insert {
-				old = ev.version(key) // a posting that outlived its row, in whatever cluster: it is replaced
-			}
-			res.add(delta.Change{Class: class, Key: key, Old: old, New: cur, Instant: instant})
-		}
-		res.duplicate(key, now.duplicates[key])
-	}
-	for _, key := range slices.Sorted(maps.Keys(before.rows)) {
-		if _, ok := now.rows[key]; ok {
-			continue
-		}
-		if old, _ := before.rows[key].version(t, column); old != nil {
-			res.add(delta.Change{Class: delta.Delete, Key: key, Old: old, Instant: instant})
-		}
-	}
-	slices.SortStableFunc(res.Changes, func(a, b delta.Change) int { return cmp.Compare(a.Key, b.Key) })
-	return res, nil
-}
-
-// classOf compares two states; nil means absent or unindexable. 0: nothing to say.
-func classOf(old, cur *delta.Version) delta.Class {
-	switch {
-	case old == nil && cur == nil:
-		return 0
-	case old == nil:
-		return delta.Insert
-	case cur == nil:
-		return delta.Delete
-	case old.Raw == nil || !bytes.Equal(old.Raw, cur.Raw):
-		return delta.VectorUpdate
-	case old.Locator != cur.Locator:
-		return delta.LocatorRefresh
-	}
-	return delta.Unchanged
-}
-
 func (r *Result) add(c delta.Change) {
 	r.Counts[c.Class]++
 	if c.Class != delta.Unchanged {
 		r.Changes = append(r.Changes, c)
 	}
+}
+
+func (r *Result) unindexable(reason string) {
+	r.Counts[delta.Unindexable]++
+	r.Reasons[reason]++
 }
 
 func (r *Result) duplicate(key string, n int64) {

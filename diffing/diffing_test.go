@@ -48,7 +48,7 @@ func (f fake) Slice(g table.Group, in func(timeline.Instant) bool) (table.Slice,
 	return table.Slice{Group: g, Instant: found}, true, nil
 }
 
-func (f fake) ReadMerged(_ context.Context, s table.Slice, _ table.Columns, fn func(table.Row) error) error {
+func (f fake) readMerged(s table.Slice, fn func(table.Row) error) error {
 	for _, r := range f.slices[s.Group][s.Instant] {
 		if err := fn(r); err != nil {
 			return err
@@ -58,6 +58,36 @@ func (f fake) ReadMerged(_ context.Context, s table.Slice, _ table.Columns, fn f
 		}
 	}
 	return nil
+}
+
+func (f fake) Rows(_ context.Context, s table.Slice, _ table.Columns, _ diffing.Rows) (diffing.Rows, error) {
+	return &fakeRows{f: f, s: s}, nil
+}
+
+type fakeRows struct {
+	f    fake
+	s    table.Slice
+	next int
+}
+
+func (r *fakeRows) Next(context.Context) (*table.SliceRow, error) {
+	rows := r.f.slices[r.s.Group][r.s.Instant]
+	if r.next > 0 && r.f.lost[r.s.Instant] {
+		return nil, fmt.Errorf("read %s: %w", r.s.Instant, storage.ErrNotFound)
+	}
+	if r.next == len(rows) {
+		return nil, nil
+	}
+	x := rows[r.next]
+	r.next++
+	return &table.SliceRow{Key: []byte(x.Key), Vectors: x.Vectors, Position: x.Position, Commit: []byte(x.CommitTime)}, nil
+}
+
+func (f fake) ReadAppended(_ context.Context, before, after table.Slice, _ table.Columns, _ func(string) bool, fn func(bool, table.Row) error) error {
+	if err := f.readMerged(before, func(r table.Row) error { return fn(false, r) }); err != nil {
+		return err
+	}
+	return f.readMerged(after, func(r table.Row) error { return fn(true, r) })
 }
 
 // vec is a stored FLOAT vector of two components.

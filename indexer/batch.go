@@ -144,8 +144,17 @@ func (s source) Slice(g table.Group, in func(timeline.Instant) bool) (table.Slic
 	return s.files.Slice(g, table.Cut{In: in})
 }
 
-func (s source) ReadMerged(ctx context.Context, sl table.Slice, c table.Columns, fn func(table.Row) error) error {
-	return s.table.ReadMerged(ctx, sl, c, fn)
+func (s source) Rows(ctx context.Context, sl table.Slice, c table.Columns, twin diffing.Rows) (diffing.Rows, error) {
+	other, _ := twin.(*table.Rows)
+	r, err := s.table.Rows(ctx, sl, c, other)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (s source) ReadAppended(ctx context.Context, before, after table.Slice, c table.Columns, also func(string) bool, fn func(bool, table.Row) error) error {
+	return s.table.ReadAppended(ctx, before, after, c, also, fn)
 }
 
 // opened is an active index with its generation.

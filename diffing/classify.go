@@ -1,0 +1,177 @@
+package diffing
+
+import (
+	"bytes"
+	"cmp"
+	"hash/maphash"
+	"slices"
+
+	"tidemark/delta"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/vector/kernel"
+)
+
+// meet classifies the two versions of a key; nil: the side has none. Both are valid during the call only.
+func (c *comparison) meet(b, n *view) error {
+	key := n
+	if n == nil {
+		key = b
+	}
+	h := maphash.Bytes(c.seed, key.key)
+	c.met[h>>56] = append(c.met[h>>56], h)
+	return c.classify(b, n)
+}
+
+// classify applies the table of the row classes (design section 4) for every target.
+func (c *comparison) classify(b, n *view) error {
+	c.work.Examined++
+	for i := range c.req.Targets {
+		if b != nil && n != nil && same(b.raw[c.at[i]], n.raw[c.at[i]]) {
+			if err := c.kept(i, b, n); err != nil {
+				return err
+			}
+			continue
+		}
+		c.changed(i, b, n)
+	}
+	return nil
+}
+
+// same says whether two stored values are equal; NULL equals NULL only. Values of a page that both files share are one piece of
+// memory, which bytes.Equal sees at once.
+func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+
+// kept classifies a row whose vector's bytes stayed: it moved, or not even that. It allocates nothing where the caller takes refreshes.
+func (c *comparison) kept(i int, b, n *view) error {
+	t, r, raw := &c.req.Targets[i], &c.results[i], n.raw[c.at[i]]
+	if ok, reason := kernel.Narrow(c.narrow[i], raw, t.Vector.Element.Kernel(), t.Metric); !ok {
+		r.unindexable(reason)
+		return nil
+	}
+	was, is := c.locator(b), c.locator(n)
+	if was == is {
+		r.Counts[delta.Unchanged]++
+		return nil
+	}
+	if c.req.Refreshes != nil {
+		r.Counts[delta.LocatorRefresh]++
+		return c.req.Refreshes.Add(i, Refresh{Key: n.key, Raw: raw, Old: was, New: is})
+	}
+	both := &[2]delta.Version{{Locator: was}, {Locator: is}}
+	both[0].Raw = bytes.Clone(raw)
+	both[0].Vector = slices.Clone(c.narrow[i])
+	both[1].Raw, both[1].Vector = both[0].Raw, both[0].Vector
+	r.add(delta.Change{Class: delta.LocatorRefresh, Key: string(n.key), Old: &both[0], New: &both[1], Instant: c.req.last()})
+	return nil
+}
+
+// changed classifies any other row.
+func (c *comparison) changed(i int, b, n *view) {
+	r, ev := &c.results[i], &c.known[i]
+	var old, cur *delta.Version
+	var key string
+	if n != nil {
+		key = string(n.key)
+		var reason string
+		if cur, reason = c.version(i, n); cur == nil {
+			r.unindexable(reason)
+		}
+	} else {
+		key = string(b.key)
+	}
+	if b != nil {
+		old, _ = c.version(i, b)
+	} else if ev.gone(key) {
+		old = ev.version(key) // the index has a posting, whose vector bytes are not known
+	}
+	class := classOf(old, cur)
+	if class == 0 {
+		return
+	}
+	if class == delta.Insert {
+		old = ev.version(key) // a posting that outlived its row, in whatever cluster: it is replaced
+	}
+	r.add(delta.Change{Class: class, Key: key, Old: old, New: cur, Instant: c.req.last()})
+}
+
+// version returns an indexable row's state on its own memory, or why the row is not indexable.
+func (c *comparison) version(i int, v *view) (*delta.Version, string) {
+	t, raw := &c.req.Targets[i], v.raw[c.at[i]]
+	if ok, reason := kernel.Narrow(c.narrow[i], raw, t.Vector.Element.Kernel(), t.Metric); !ok {
+		return nil, reason
+	}
+	return &delta.Version{Raw: bytes.Clone(raw), Vector: slices.Clone(c.narrow[i]), Locator: c.locator(v)}, ""
+}
+
+// evidence is what the index knows where slices are gone.
+type evidence struct {
+	known    map[string]Posting
+	blind    map[string]bool // keys of the after-slices of degraded groups
+	degraded []table.Group   // groups of this unit whose preceding slice is gone
+}
+
+// version is the row that a posting stands for, its bytes not known; nil without one.
+func (e evidence) version(key string) *delta.Version {
+	p, ok := e.known[key]
+	if !ok {
+		return nil
+	}
+	return &delta.Version{Locator: p.Locator, Cluster: p.Cluster, Routed: true}
+}
+
+// gone says whether the row before may have been in a slice that is gone.
+func (e evidence) gone(key string) bool {
+	p, ok := e.known[key]
+	return ok && (e.blind[key] || slices.Contains(e.degraded, table.Group{Partition: p.Locator.Partition, FileID: p.Locator.FileID}))
+}
+
+// classOf compares two states; nil means absent or unindexable. 0: nothing to say.
+func classOf(old, cur *delta.Version) delta.Class {
+	switch {
+	case old == nil && cur == nil:
+		return 0
+	case old == nil:
+		return delta.Insert
+	case cur == nil:
+		return delta.Delete
+	case old.Raw == nil || !bytes.Equal(old.Raw, cur.Raw):
+		return delta.VectorUpdate
+	case old.Locator != cur.Locator:
+		return delta.LocatorRefresh
+	}
+	return delta.Unchanged
+}
+
+// side is the rows of one side whose keys occur more than once somewhere: the copy written last counts (design decision 17).
+type side struct {
+	rows       map[string]copyOf
+	duplicates map[string]int64
+}
+
+// copyOf is a row with what tells copies apart.
+type copyOf struct {
+	view
+	loc     delta.Locator
+	written string // completion time of the row's commit
+}
+
+func newSide() *side { return &side{rows: map[string]copyOf{}, duplicates: map[string]int64{}} }
+
+func (s *side) add(h *held, loc delta.Locator, completion func(string) string) {
+	r, key := copyOf{view: h.view, loc: loc, written: completion(string(h.commit))}, string(h.key)
+	if old, seen := s.rows[key]; seen {
+		s.duplicates[key]++
+		if !r.after(old) {
+			return
+		}
+	}
+	s.rows[key] = r
+}
+
+// after reports whether r was written after o. Rows of one commit are told apart by their place, so that the
+// choice does not depend on the order of reading.
+func (r copyOf) after(o copyOf) bool {
+	return cmp.Or(cmp.Compare(r.written, o.written), bytes.Compare(r.commit, o.commit),
+		cmp.Compare(r.loc.Partition, o.loc.Partition), cmp.Compare(r.loc.FileID, o.loc.FileID),
+		cmp.Compare(r.loc.Position, o.loc.Position)) > 0
+}

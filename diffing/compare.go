@@ -1,0 +1,309 @@
+package diffing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+
+	"tidemark/delta"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+)
+
+// comparison is one call of Compare. What it learns about the table makes it begin anew, what it learns about rows
+// is forgotten then.
+type comparison struct {
+	src     Source
+	req     Request
+	columns table.Columns
+	at      []int // each target's place among the vector columns
+	seed    maphash.Seed
+
+	gone  map[table.Group]bool // groups whose preceding slice vanished while it was read
+	apart map[uint64]bool      // hashes of keys that were found more than once
+
+	// Of one run:
+	results []Result
+	known   []evidence // by target
+	blind   map[string]bool
+	places  []delta.Locator // of the slices read, without positions
+	before  *side           // rows of keys apart
+	after   *side
+	window  *window
+	met     [256][]uint64 // hashes of the keys that were classified, by their first byte
+	narrow  [][]float32   // by target, for looking only
+	work    Work
+}
+
+// lostError says that the preceding slice of a group vanished while it was read.
+type lostError struct {
+	group table.Group
+	err   error
+}
+
+func (e *lostError) Error() string { return fmt.Sprintf("read slice of %s before: %v", e.group, e.err) }
+
+// errCopies says that keys were found more than once; comparison.apart has them.
+var errCopies = errors.New("record keys occur more than once")
+
+// Compare classifies the rows of a unit for each target, in the order of the targets. Of a group whose base file
+// stayed only the keys of new log blocks are read; a rewritten one is read once before and once after, both in step. Rows that are
+// not read are not counted. A group whose preceding slice is gone is compared with what the index knows and named in
+// Degraded. If an after-slice is gone the error is storage.ErrStale: the unit must be taken together with later
+// instants (design decision 12); Readable tells in advance.
+func Compare(ctx context.Context, src Source, req Request) ([]Result, error) {
+	c := &comparison{src: src, req: req, seed: maphash.MakeSeed(), gone: map[table.Group]bool{}}
+	c.columns, c.at = columnsOf(req.Targets)
+	if c.req.Window <= 0 {
+		c.req.Window = defaultWindow
+	}
+	for {
+		err := c.run(ctx)
+		var lost *lostError
+		switch {
+		case err == nil:
+			return c.results, nil
+		case errors.As(err, &lost) && !c.gone[lost.group]:
+			c.gone[lost.group] = true
+		case !errors.Is(err, errCopies):
+			return nil, err
+		}
+		if req.Refreshes != nil {
+			req.Refreshes.Reset()
+		}
+	}
+}
+
+// pairOf is a touched group's slices.
+type pairOf struct {
+	group         table.Group
+	before, after *table.Slice // nil: none
+	gone          bool         // there was one before
+}
+
+func (c *comparison) run(ctx context.Context) (err error) {
+	c.work.Runs++
+	c.work.Examined = 0
+	c.before, c.after, c.blind, c.places = newSide(), newSide(), map[string]bool{}, nil
+	c.results, c.met, c.narrow = make([]Result, len(c.req.Targets)), [256][]uint64{}, nil
+	pairs, degraded, err := c.slices()
+	if err != nil {
+		return err
+	}
+	if err := c.begin(ctx, degraded); err != nil {
+		return err
+	}
+	c.window = &window{c: c, limit: c.req.Window, rows: [2]map[string]*held{{}, {}}}
+	defer func() { err = errors.Join(err, c.window.close()) }()
+	for _, p := range pairs {
+		if err := c.read(ctx, p); err != nil {
+			return err
+		}
+	}
+	if err := c.window.finish(); err != nil {
+		return err
+	}
+	if err := c.copies(); err != nil {
+		return err
+	}
+	if err := c.classifyApart(); err != nil {
+		return err
+	}
+	for i := range c.results {
+		slices.SortFunc(c.results[i].Changes, func(a, b delta.Change) int { return cmp.Compare(a.Key, b.Key) })
+		c.results[i].Work = c.work
+	}
+	return nil
+}
+
+// slices finds the slices of the touched groups, and which groups have lost the preceding one.
+func (c *comparison) slices() (pairs []pairOf, degraded []table.Group, err error) {
+	after := c.req.after()
+	for _, g := range Touched(c.req.Metas) {
+		p := pairOf{group: g, gone: c.gone[g]}
+		s, ok, err := c.src.Slice(g, c.req.Incorporated)
+		switch {
+		case p.gone || errors.Is(err, storage.ErrNotFound):
+			p.gone = true
+			degraded = append(degraded, g)
+		case err != nil:
+			return nil, nil, fmt.Errorf("find slice of %s before %s: %w", g, c.req.first(), err)
+		case ok:
+			p.before = &s
+		}
+		now, ok, err := c.src.Slice(g, after)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil, nil, fmt.Errorf("find slice of %s after %s: %w: %w", g, c.req.last(), err, storage.ErrStale)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("find slice of %s after %s: %w", g, c.req.last(), err)
+		}
+		if ok {
+			p.after = &now
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs, degraded, nil
+}
+
+// begin prepares the results and asks for postings where slices are or were gone.
+func (c *comparison) begin(ctx context.Context, degraded []table.Group) error {
+	c.known = make([]evidence, len(c.req.Targets))
+	for i, t := range c.req.Targets {
+		r := &c.results[i]
+		*r = Result{Index: t.Index, Counts: Counts{}, Reasons: map[string]int64{}, Degraded: degraded, Mode: Full}
+		if len(degraded) > 0 {
+			r.Mode = CurrentOnly
+		}
+		if len(c.req.Instants) > 1 {
+			r.Mode = Merged
+		}
+		c.narrow = append(c.narrow, make([]float32, t.Vector.Dim))
+		c.known[i] = evidence{blind: c.blind, degraded: degraded}
+		if (len(degraded) > 0 || c.req.Hidden != nil && c.req.Hidden(t.Index)) && c.req.Known != nil {
+			known, err := c.req.Known(ctx, t.Index)
+			if err != nil {
+				return fmt.Errorf("read postings of index %s: %w", t.Index, err)
+			}
+			c.known[i].known = known
+		}
+	}
+	return nil
+}
+
+// read takes in the rows of one group, before and after.
+func (c *comparison) read(ctx context.Context, p pairOf) error {
+	if p.before != nil && p.after != nil && table.Appended(*p.before, *p.after) {
+		return c.appended(ctx, p)
+	}
+	var l, r cursor
+	if p.before != nil {
+		rows, err := c.src.Rows(ctx, *p.before, c.columns, nil)
+		if err != nil {
+			return c.failed(p, false, err)
+		}
+		l = cursor{c: c, p: p, rows: rows, place: c.place(p.before)}
+	}
+	if p.after != nil {
+		rows, err := c.src.Rows(ctx, *p.after, c.columns, l.rows)
+		if err != nil {
+			return c.failed(p, true, err)
+		}
+		r = cursor{c: c, p: p, rows: rows, place: c.place(p.after), after: true}
+	}
+	return c.step(ctx, &l, &r)
+}
+
+// appended takes in the rows of a group whose base file stayed.
+func (c *comparison) appended(ctx context.Context, p pairOf) error {
+	places := [2]int{c.place(p.before), c.place(p.after)}
+	var also func(string) bool
+	if c.apart != nil {
+		also = func(key string) bool { return c.apart[maphash.String(c.seed, key)] }
+	}
+	var own error
+	err := c.src.ReadAppended(ctx, *p.before, *p.after, c.columns, also, func(after bool, r table.Row) error {
+		side := 0
+		if after {
+			side = 1
+		}
+		v := view{key: []byte(r.Key), raw: r.Vectors, commit: []byte(r.CommitTime), place: places[side], position: r.Position}
+		if !c.setApart(after, &v) {
+			own = c.window.take(side, &v)
+		}
+		return own
+	})
+	if own != nil {
+		return own
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return &lostError{p.group, err} // if the file belongs to the slice after as well, the next run finds out
+	}
+	if err != nil {
+		return fmt.Errorf("read logs of %s at %s: %w", p.group, c.req.last(), err)
+	}
+	return nil
+}
+
+// failed says what an error of reading a slice means.
+func (c *comparison) failed(p pairOf, after bool, err error) error {
+	switch gone := errors.Is(err, storage.ErrNotFound); {
+	case gone && after:
+		return fmt.Errorf("read slice of %s after %s: %w: %w", p.group, c.req.last(), err, storage.ErrStale)
+	case gone:
+		return &lostError{p.group, err}
+	case after:
+		return fmt.Errorf("read slice of %s after %s: %w", p.group, c.req.last(), err)
+	}
+	return fmt.Errorf("read slice of %s before %s: %w", p.group, c.req.first(), err)
+}
+
+// place numbers a slice, so that a waiting row need not carry its names.
+func (c *comparison) place(s *table.Slice) int {
+	c.places = append(c.places, delta.Locator{Partition: s.Partition, FileID: s.FileID, BaseInstant: s.Instant})
+	return len(c.places) - 1
+}
+
+// setApart keeps a row out of the comparison by pairs if its key was found more than once.
+func (c *comparison) setApart(after bool, v *view) bool {
+	if c.apart == nil || !c.apart[maphash.Bytes(c.seed, v.key)] {
+		return false
+	}
+	s := c.before
+	if after {
+		s = c.after
+	}
+	s.add(c.hold(v), c.locator(v), c.req.Completion)
+	return true
+}
+
+// copies looks for keys that were classified more than once: pairs are right only where a key occurs once on each
+// side. Such a key is compared anew, by the rule for copies (design decision 17).
+func (c *comparison) copies() error {
+	found := map[uint64]bool{}
+	for _, list := range c.met {
+		slices.Sort(list)
+		for i := 1; i < len(list); i++ {
+			if list[i] == list[i-1] {
+				found[list[i]] = true
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	if c.apart == nil {
+		c.apart = found
+	} else {
+		maps.Copy(c.apart, found)
+	}
+	return errCopies
+}
+
+func (c *comparison) classifyApart() error {
+	for _, key := range slices.Sorted(maps.Keys(c.after.rows)) {
+		n := c.after.rows[key]
+		var b *view
+		if old, ok := c.before.rows[key]; ok {
+			b = &old.view
+		}
+		if err := c.classify(b, &n.view); err != nil {
+			return err
+		}
+		for i := range c.results {
+			c.results[i].duplicate(key, c.after.duplicates[key])
+		}
+	}
+	for key, b := range c.before.rows {
+		if _, there := c.after.rows[key]; !there {
+			if err := c.classify(&b.view, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
