@@ -55,6 +55,9 @@ var errCopies = errors.New("record keys occur more than once")
 // not read are not counted. A group whose preceding slice is gone is compared with what the index knows and named in
 // Degraded. If an after-slice is gone the error is storage.ErrStale: the unit must be taken together with later
 // instants (design decision 12); Readable tells in advance.
+//
+// Copies of a key are found among all rows that are read. One that lies in a group whose base file stayed, and in none of its new
+// log blocks, is not read, as little as one in a group that the unit did not touch.
 func Compare(ctx context.Context, src Source, req Request) ([]Result, error) {
 	c := &comparison{src: src, req: req, seed: maphash.MakeSeed(), gone: map[table.Group]bool{}}
 	c.columns, c.at = columnsOf(req.Targets)
