@@ -226,9 +226,10 @@ func (a *appended) base(ctx context.Context, fn func(position int64, vals []any)
 			return err
 		}
 	}
-	wanted := func(key string) bool { return left[key] || a.also != nil && a.also(key) }
+	candidate := left
+	wanted := func(key string) bool { return candidate[key] || a.also != nil && a.also(key) }
 	if a.also != nil {
-		left = nil
+		left = nil // how many rows those keys have is not known, so reading must not end early
 	}
 	return m.byKeys(ctx, f, wanted, left, fn)
 }
