@@ -73,3 +73,21 @@ func TestHistory_FrontierBeyondPendingCompaction(t *testing.T) {
 	h.sync(1, true)
 	h.sync(1, true)
 }
+
+// An append deletes one key that the base file holds once and one that it holds twice. The second look, which the copies ask for,
+// must still find the first key.
+func TestHistory_DeleteBesideCopies(t *testing.T) {
+	t.Parallel()
+	row := func(key, vec string) hudimodel.Row { return hudimodel.Row{Key: key, Vec: hudimodel.Hex(vec)} }
+	w := hudimodel.New(t, hudimodel.Config{MoR: true})
+	h := follow(t.Context(), t, w)
+	h.copied = map[string]bool{"0": true}
+	t1 := w.Begin("deltacommit", "BULK_INSERT")
+	t1.Base("", "g-0", row("c", "000000c000000000"), row("f", "0000004000000000"), row("0", "0000803f00000000"), row("0", "0000803f0000803f"))
+	t1.Complete()
+	h.create(t1, map[string]string{"vector.metric": "l2", "vector.num_clusters": "1", "tidemark.on_duplicate_key": "last_wins"})
+	t2 := w.Begin("deltacommit", "DELETE")
+	t2.Log("", "g-0", hudimodel.Block{Kind: hudimodel.Deletes, Keys: []hudimodel.Delete{{Key: "f"}, {Key: "0"}}})
+	t2.Complete()
+	h.sync(0, true)
+}

@@ -23,8 +23,9 @@ type Generator struct {
 	Overlap bool
 	// Clean lets the cleaner run.
 	Clean bool
-	// Copies lets inserts make further copies of a record key.
+	// Copies lets inserts make further copies of a record key; Copied are the keys that ever had any.
 	Copies bool
+	Copied map[string]bool
 
 	t       *rapid.T
 	ids     map[string]int // file groups begun, by partition
@@ -49,7 +50,7 @@ var Partitionings = [][]string{{""}, {"eu", "us", "ap"}, {"2026/01/01", "2026/01
 
 // NewGenerator draws the shape of a table and returns it without commits.
 func NewGenerator(w *World, t *rapid.T) *Generator {
-	g := &Generator{W: w, t: t, ids: map[string]int{}}
+	g := &Generator{W: w, t: t, ids: map[string]int{}, Copied: map[string]bool{}}
 	g.Keys = Palette[:g.n(6, len(Palette), "keys")]
 	g.Partitions = Partitionings[g.n(0, len(Partitionings)-1, "partitions")]
 	return g
@@ -289,6 +290,10 @@ func (g *Generator) insert(s state) {
 			p.keys[k] = true
 			if g.Copies && g.one(6, "copy") {
 				rows = append(rows, g.row(k))
+				g.Copied[k] = true
+			}
+			if slices.Contains(s.live, k) {
+				g.Copied[k] = true
 			}
 		}
 		if g.W.MoR && g.one(3, "log only") {

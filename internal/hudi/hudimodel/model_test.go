@@ -28,6 +28,8 @@ var profiles = []profile{
 	{name: "overlap", cfg: hudimodel.Config{MoR: true}, overlap: true},
 	{name: "overlap event time", cfg: hudimodel.Config{MoR: true, EventTime: true}, overlap: true},
 	{name: "cow cleaned", cfg: hudimodel.Config{}, clean: true},
+	{name: "cow copies", cfg: hudimodel.Config{}, copies: true},
+	{name: "mor copies", cfg: hudimodel.Config{MoR: true}, copies: true},
 	{name: "mor cleaned", cfg: hudimodel.Config{MoR: true, EventTime: true}, clean: true},
 }
 
@@ -71,9 +73,13 @@ func (p profile) run(t *testing.T, rt *rapid.T) {
 	g := hudimodel.NewGenerator(w, rt)
 	g.Overlap, g.Clean, g.Copies = p.overlap, p.clean, p.copies
 	h := follow(t.Context(), rt, w)
+	h.copied = g.Copied
 	metric := rapid.SampledFrom([]string{"l2", "cosine", "dot_product"}).Draw(rt, "metric")
 	options := map[string]string{"vector.metric": metric, "vector.num_clusters": fmt.Sprint(rapid.IntRange(1, 4).Draw(rt, "clusters")),
 		"vector.rabitq.bits": fmt.Sprint(rapid.SampledFrom([]int{4, 1, 2, 8}).Draw(rt, "bits"))}
+	if p.copies {
+		options["tidemark.on_duplicate_key"] = "last_wins"
+	}
 	pace := rapid.SampledFrom([]string{"each", "pauses", "end", "chunks"}).Draw(rt, "pace")
 	first := rapid.IntRange(1, 6).Draw(rt, "first")
 	steps := first + rapid.IntRange(0, 8).Draw(rt, "steps")

@@ -205,6 +205,20 @@ func (w *World) group(partition, id string) *Group {
 	return g
 }
 
+// Keys returns the record keys that ever occurred in the group, some of them repeatedly.
+func (g *Group) Keys() []string {
+	var out []string
+	for _, f := range g.files {
+		for _, r := range f.rows {
+			out = append(out, r.Key)
+		}
+		for _, b := range f.blocks {
+			out = append(out, b.keys()...)
+		}
+	}
+	return out
+}
+
 // Groups returns all file groups ever begun.
 func (w *World) Groups() []*Group { return w.groups }
 
