@@ -33,11 +33,11 @@ var profiles = []profile{
 	{name: "mor cleaned", cfg: hudimodel.Config{MoR: true, EventTime: true}, clean: true},
 }
 
-// histories is the number of histories of each profile.
+// histories is the number of histories of each profile: TIDEMARK_HISTORIES, or ten thousand in all in long runs.
 func histories(tb testing.TB) int {
-	n := 25
+	n := usual
 	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
-		n = 1250
+		n = 1000
 	}
 	if text := os.Getenv("TIDEMARK_HISTORIES"); text != "" {
 		var err error
