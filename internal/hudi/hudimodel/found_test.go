@@ -1,6 +1,7 @@
 package hudimodel_test
 
 import (
+	"strings"
 	"testing"
 
 	"tidemark/internal/hudi/hudimodel"
@@ -90,4 +91,37 @@ func TestHistory_DeleteBesideCopies(t *testing.T) {
 	t2.Log("", "g-0", hudimodel.Block{Kind: hudimodel.Deletes, Keys: []hudimodel.Delete{{Key: "f"}, {Key: "0"}}})
 	t2.Complete()
 	h.sync(0, true)
+}
+
+// Before an upgrade from version 6 several commits append to one log file; a snapshot shows the blocks of its commits only.
+func TestSeveralCommitsInOneLog(t *testing.T) {
+	t.Parallel()
+	row := func(key, vec string) hudimodel.Row { return hudimodel.Row{Key: key, Vec: hudimodel.Hex(vec)} }
+	w := hudimodel.New(t, hudimodel.Config{MoR: true, Upgraded: true})
+	h := follow(t.Context(), t, w)
+	t1 := w.Begin("deltacommit", "INSERT")
+	t1.Base("eu", "g-0", row("a", "0000803f00000000"), row("b", "000000c000000000"))
+	t1.Complete()
+	h.create(t1, twoClusters)
+	for _, vec := range []string{"0000803f0000803f", "0000803f00000040"} {
+		u := w.Begin("deltacommit", "UPSERT")
+		u.Log("eu", "g-0", hudimodel.Block{Rows: []hudimodel.Row{row("a", vec)}})
+		u.Complete()
+	}
+	w.Upgrade()
+	t4 := w.Begin("deltacommit", "UPSERT")
+	t4.Log("eu", "g-0", hudimodel.Block{Kind: hudimodel.Deletes, Keys: []hudimodel.Delete{{Key: "b"}}})
+	t4.Complete()
+	logs := 0
+	for _, p := range w.Store.Paths() {
+		if strings.HasPrefix(p, "eu/.g-0_") {
+			logs++
+		}
+	}
+	if logs != 2 {
+		t.Fatalf("%d log files, want the old one and the new one", logs)
+	}
+	for range 3 {
+		h.sync(1, true)
+	}
 }

@@ -189,12 +189,18 @@ func (g *Generator) Step() {
 		g.overlapStep()
 		return
 	}
+	if g.W.legacy && g.one(4, "upgrade") {
+		g.W.Upgrade()
+	}
 	s := g.look()
 	ops := []func(state){g.write, g.write, g.write, g.write, g.insert, g.empty}
 	if len(s.open) > 0 {
 		ops = append(ops, g.clustering, g.overwrite)
 		if g.W.MoR {
-			ops = append(ops, g.compaction, g.compaction, g.logCompaction)
+			ops = append(ops, g.compaction, g.compaction)
+		}
+		if g.W.MoR && !g.W.legacy {
+			ops = append(ops, g.logCompaction)
 		}
 	}
 	if len(g.pending) > 0 {
@@ -244,7 +250,7 @@ func (w *World) idle(since string) bool {
 
 // settle completes a write, or leaves it pending.
 func (g *Generator) settle(p *open) {
-	if g.one(6, "pending") {
+	if !g.W.legacy && g.one(6, "pending") {
 		g.pending = append(g.pending, p)
 		return
 	}

@@ -28,6 +28,7 @@ var profiles = []profile{
 	{name: "overlap", cfg: hudimodel.Config{MoR: true}, overlap: true},
 	{name: "overlap event time", cfg: hudimodel.Config{MoR: true, EventTime: true}, overlap: true},
 	{name: "cow cleaned", cfg: hudimodel.Config{}, clean: true},
+	{name: "upgraded", cfg: hudimodel.Config{MoR: true, Upgraded: true}, clean: true},
 	{name: "cow copies", cfg: hudimodel.Config{}, copies: true},
 	{name: "mor copies", cfg: hudimodel.Config{MoR: true}, copies: true},
 	{name: "mor cleaned", cfg: hudimodel.Config{MoR: true, EventTime: true}, clean: true},

@@ -1,6 +1,7 @@
 package hudimodel
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -253,6 +254,9 @@ func (t *Txn) logFile(g *Group, compacted []string, blocks []Block) {
 	}
 	f.name = fmt.Sprintf(".%s_%s.log.%d_%s", g.ID, t.Requested, f.version, t.token())
 	var content []byte
+	if w.legacy {
+		content = w.legacyLog(f, g, t, now)
+	}
 	rows, deletes := 0, 0
 	for _, b := range blocks {
 		b.Rows, b.Keys = t.written(b.Rows), slices.Clone(b.Keys)
@@ -268,11 +272,43 @@ func (t *Txn) logFile(g *Group, compacted []string, blocks []Block) {
 	stat := map[string]any{"fileId": g.ID, "partitionPath": g.Partition, "path": join(g.Partition, f.name), "prevCommit": t.Requested, "baseFile": "",
 		"logFiles": []any{f.name}, "logVersion": f.version, "logOffset": 0, "numWrites": rows, "numUpdateWrites": rows, "numDeletes": deletes,
 		"fileSizeInBytes": len(content), "totalWriteBytes": len(content)}
+	if w.legacy {
+		names := []any{f.name}
+		for _, l := range now.logs {
+			names = append(names, l.name)
+		}
+		stat["logFiles"], stat["prevCommit"] = names, cmp.Or(now.instant(), t.Requested)
+		if now.base != nil {
+			stat["baseFile"] = now.base.name
+		}
+	}
 	if compacted != nil {
 		stat["prevCommit"], stat["totalLogFilesCompacted"] = now.instant(), len(now.logs)
 	}
 	t.add(g, f, content)
 	t.stats[g.Partition] = append(t.stats[g.Partition], stat)
+}
+
+// legacyLog names a log file as version 6 does and returns what is in it already: a commit appends to the slice's newest log, or, each
+// third time, begins a new one.
+func (w *World) legacyLog(f *file, g *Group, t *Txn, now slice) []byte {
+	f.version = 1
+	for _, l := range g.files { // those of this instant are among them
+		if l.log && (now.base == nil || l.txn.Requested > now.base.txn.Requested) {
+			f.version, f.name = l.version, l.name
+		}
+	}
+	if n := len(now.logs); n > 0 && n%3 != 0 || len(t.files) > 0 && slices.Contains(g.files, t.files[len(t.files)-1]) {
+		b, _, err := w.Store.ReadFile(w.tb.Context(), join(g.Partition, f.name))
+		if err != nil {
+			w.tb.Fatalf("model: %v", err)
+		}
+		return b
+	} else if n > 0 {
+		f.version++
+	}
+	f.name = fmt.Sprintf(".%s_%s.log.%d_%s", g.ID, cmp.Or(now.instant(), t.Requested), f.version, t.token())
+	return nil
 }
 
 // Replace makes the instant replace a group.
@@ -431,7 +467,7 @@ func (w *World) remove(p string) {
 func (w *World) Clean(retain *Txn) int {
 	w.tb.Helper()
 	w.log("w.Clean(%s)", retain.label)
-	need := map[*file]bool{}
+	need := map[string]bool{} // by path
 	done := w.Completed()
 	for i := range done {
 		if compareDone(done[i], retain) < 0 {
@@ -441,18 +477,22 @@ func (w *World) Clean(retain *Txn) int {
 		for _, g := range w.groups {
 			s, _ := g.slice(in)
 			for _, f := range s.files() {
-				need[f] = true
+				need[f.path] = true
 			}
 		}
 	}
-	began := w.tick()
+	began, removed := w.tick(), map[string]bool{}
 	parts, plan, n := map[string]any{}, map[string]any{}, 0
 	for _, g := range w.groups {
 		for _, f := range g.files {
-			if need[f] || f.gone || f.txn.Completed == "" || compareDone(f.txn, retain) > 0 {
+			if need[f.path] || f.gone || f.txn.Completed == "" || compareDone(f.txn, retain) > 0 {
 				continue
 			}
-			f.gone, n = true, n+1
+			f.gone = true
+			if removed[f.path] {
+				continue
+			}
+			n, removed[f.path] = n+1, true
 			w.remove(f.path)
 			m, ok := parts[g.Partition].(map[string]any)
 			if !ok {

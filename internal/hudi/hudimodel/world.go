@@ -25,6 +25,9 @@ type Config struct {
 	// Element and Dim are the type of the vector column v. Default to FLOAT and 2.
 	Element avrox.Element
 	Dim     int
+	// Upgraded is a table that was version 6: until Upgrade is called log files are named after the base instant of their
+	// slice, and several commits append to one of them.
+	Upgraded bool
 	// Marker names the column op with value D as the table's delete marker.
 	Marker bool
 }
@@ -46,6 +49,7 @@ type World struct {
 	groups  []*Group
 	known   map[string]bool // partitions with a marker file
 	extra   []column        // columns beside the fixed ones, as they are now
+	legacy  bool            // before the upgrade
 	evolved int             // columns added so far
 	newest  string          // largest completion time given out
 	script  []string
@@ -94,6 +98,7 @@ func New(tb testing.TB, cfg Config) *World {
 	if w.Dim == 0 {
 		w.Dim = 2
 	}
+	w.legacy = cfg.Upgraded
 	w.log("w := hudimodel.New(t, %s)", goText(cfg))
 	w.writeProperties()
 	return w
@@ -113,6 +118,12 @@ func (w *World) Note(format string, args ...any) { w.log(format, args...) }
 
 // Script is the history so far as Go statements.
 func (w *World) Script() string { return strings.Join(w.script, "\n") }
+
+// Upgrade ends the time in which log files are named as in version 6.
+func (w *World) Upgrade() {
+	w.log("w.Upgrade()")
+	w.legacy = false
+}
 
 // tick returns the next instant time.
 func (w *World) tick() string {
@@ -152,6 +163,9 @@ func (w *World) writeProperties() {
 	if w.Version == 8 {
 		p["hoodie.record.merge.strategy.id"] = map[bool]string{true: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", false: "ce9acb64-bde0-424c-9b91-f6ebba25356d"}[w.EventTime]
 	}
+	if w.Upgraded {
+		p["hoodie.table.initial.version"] = "6"
+	}
 	if w.Marker {
 		p["hoodie.record.merge.property.hoodie.payload.delete.field"] = "op"
 		p["hoodie.record.merge.property.hoodie.payload.delete.marker"] = "D"
@@ -162,8 +176,12 @@ func (w *World) writeProperties() {
 		"hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA", "hoodie.record.merge.mode": "CUSTOM",
 		"hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000", "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
 	}
-	maps.Copy(p, both)
-	maps.Copy(m, both)
+	for k, v := range both {
+		if p[k] == "" {
+			p[k] = v
+		}
+		m[k] = v
+	}
 	w.put(".hoodie/hoodie.properties", properties(p))
 	const meta = ".hoodie/metadata/.hoodie/"
 	w.put(meta+"hoodie.properties", properties(m))
