@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -177,8 +178,14 @@ func TestFixturesLikeNaive(t *testing.T) {
 // Random histories of real files, compared in its own way and naively, with windows so small that rows wait on disk.
 func TestHistoriesLikeNaive(t *testing.T) {
 	t.Parallel()
-	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
-		t.Fatal(err)
+	checks := "20"
+	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
+		checks = "1000"
+	}
+	for name, value := range map[string]string{"rapid.checks": checks, "rapid.nofailfile": "true"} {
+		if err := flag.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, p := range []struct {
 		name                   string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"sort"
 	"testing"
@@ -21,6 +22,10 @@ type Column struct {
 	Kind     basefile.Kind
 	Width    int  // of Fixed
 	Required bool // no nulls
+	// PageRows is the number of rows of this column's pages. Defaults to that of the file.
+	PageRows int
+	// At makes value i instead of Values, of which there are Rows in the file then.
+	At func(i int) []byte
 	// Encoding is "plain", "dict", "delta", "delta_length" or "split". Defaults to "plain".
 	Encoding string
 	Values   [][]byte
@@ -32,6 +37,8 @@ type Config struct {
 	PageRows int
 	// GroupRows is the number of rows of a row group. Defaults to one row group.
 	GroupRows int
+	// Rows is the number of rows where columns have At. Defaults to the number of Values.
+	Rows int
 	// Version is the version of the data pages, 1 or 2. Defaults to 1.
 	Version int
 	// Codec is "none", "gzip", "snappy" or "zstd". Defaults to "gzip".
@@ -43,24 +50,39 @@ type Config struct {
 // Write returns a Parquet file of the columns, which it holds in the order of their names.
 func Write(t testing.TB, cfg Config, columns ...Column) []byte {
 	t.Helper()
+	var out bytes.Buffer
+	WriteTo(t, &out, cfg, columns...)
+	return out.Bytes()
+}
+
+// WriteTo is Write for files that are too large to be held.
+func WriteTo(t testing.TB, out io.Writer, cfg Config, columns ...Column) {
+	t.Helper()
 	columns = append([]Column(nil), columns...)
 	sort.Slice(columns, func(i, j int) bool { return columns[i].Name < columns[j].Name })
-	group, rows := parquet.Group{}, 0
-	for _, c := range columns {
-		group[c.Name] = node(t, c)
-		rows = len(c.Values)
+	group, rows := parquet.Group{}, cfg.Rows
+	for i := range columns {
+		c := &columns[i]
+		group[c.Name] = node(t, *c)
+		if c.At == nil {
+			rows = len(c.Values)
+			c.At = func(i int) []byte { return c.Values[i] }
+		}
+		if c.PageRows == 0 {
+			c.PageRows = cfg.PageRows
+		}
 	}
-	var out bytes.Buffer
 	opts := []parquet.WriterOption{
 		parquet.NewSchema("test", group),
 		parquet.Compression(map[string]compress.Codec{"": &parquet.Gzip, "gzip": &parquet.Gzip, "none": &parquet.Uncompressed, "snappy": &parquet.Snappy, "zstd": &parquet.Zstd}[cfg.Codec]),
 		parquet.DataPageVersion(max(cfg.Version, 1)),
 		parquet.WriteBufferSize(0),
+		parquet.PageBufferSize(8 << 20),
 	}
 	for k, v := range cfg.Footer {
 		opts = append(opts, parquet.KeyValueMetadata(k, v))
 	}
-	w := parquet.NewWriter(&out, opts...)
+	w := parquet.NewWriter(out, opts...)
 	leaves := w.ColumnWriters()
 	for from := 0; from < rows; {
 		to := rows
@@ -70,12 +92,12 @@ func Write(t testing.TB, cfg Config, columns ...Column) []byte {
 		for i, c := range columns {
 			for at := from; at < to; {
 				end := to
-				if cfg.PageRows > 0 {
-					end = min(to, at+cfg.PageRows)
+				if c.PageRows > 0 {
+					end = min(to, at+c.PageRows)
 				}
 				var vals []parquet.Value
-				for _, raw := range c.Values[at:end] {
-					vals = append(vals, value(c, raw, i))
+				for ; at < end; at++ {
+					vals = append(vals, value(c, c.At(at), i))
 				}
 				if _, err := leaves[i].WriteRowValues(vals); err != nil {
 					t.Fatal(err)
@@ -83,7 +105,6 @@ func Write(t testing.TB, cfg Config, columns ...Column) []byte {
 				if err := leaves[i].Flush(); err != nil {
 					t.Fatal(err)
 				}
-				at = end
 			}
 		}
 		if err := w.Flush(); err != nil {
@@ -94,7 +115,6 @@ func Write(t testing.TB, cfg Config, columns ...Column) []byte {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return out.Bytes()
 }
 
 func node(t testing.TB, c Column) parquet.Node {
