@@ -74,6 +74,9 @@ func (t *Txn) Rollback() {
 		requests = append(requests, map[string]any{"partitionPath": g.Partition, "fileId": g.ID, "latestBaseInstant": t.Requested,
 			"filesToBeDeleted": paths, "logBlocksToBeDeleted": map[string]any{}})
 	}
+	for _, p := range t.strays { // a rollback finds them by the markers of the attempts
+		w.remove(p)
+	}
 	t.undone = true
 	w.remove(t.file("requested"))
 	w.remove(t.file("inflight"))

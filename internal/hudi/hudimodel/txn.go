@@ -22,6 +22,7 @@ type Txn struct {
 	label   string
 	touched []*Group
 	files   []*file
+	strays  []string // files of failed task attempts
 	stats   map[string][]any // by partition
 	replace map[string][]any
 	plan    []*Group
@@ -336,6 +337,7 @@ func (t *Txn) Stray(partition, id string, rows ...Row) {
 	t.w.log("%s.Stray(%q, %q, %s)", t.label, partition, id, goText(rows))
 	t.w.group(partition, id)
 	name := fmt.Sprintf("%s_9-9-9_%s.parquet", id, t.Requested)
+	t.strays = append(t.strays, join(partition, name))
 	t.w.put(join(partition, name), t.w.parquet(t.written(rows), t.w.names(), partition, name, map[string]string{}, 0))
 }
 
