@@ -22,7 +22,7 @@ type Txn struct {
 	label   string
 	touched []*Group
 	files   []*file
-	strays  []string // files of failed task attempts
+	strays  []string         // files of failed task attempts
 	stats   map[string][]any // by partition
 	replace map[string][]any
 	plan    []*Group
