@@ -9,6 +9,8 @@ import (
 
 	"tidemark/coverage"
 	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/hudi/basefile"
+	"tidemark/internal/hudi/basefile/basefiletest"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/mem"
@@ -128,4 +130,31 @@ func openFixture(t testing.TB, dir string) storage.Store {
 		t.Fatal(err)
 	}
 	return st
+}
+
+// archive moves instants to the archived timeline: rows of requested time, completion time and action.
+func (w *world) archive(rows ...[3]string) {
+	w.t.Helper()
+	columns := make([][][]byte, 3)
+	for _, r := range rows {
+		w.drop(".hoodie/timeline/" + r[0] + "_" + r[1] + "." + r[2])
+		for c := range columns {
+			columns[c] = append(columns[c], []byte(r[c]))
+		}
+	}
+	none := make([][]byte, len(rows))
+	b := basefiletest.Write(w.t, basefiletest.Config{},
+		basefiletest.Column{Name: "instantTime", Kind: basefile.String, Values: columns[0]},
+		basefiletest.Column{Name: "completionTime", Kind: basefile.String, Values: columns[1]},
+		basefiletest.Column{Name: "action", Kind: basefile.String, Values: columns[2]},
+		basefiletest.Column{Name: "metadata", Kind: basefile.Bytes, Values: none},
+		basefiletest.Column{Name: "plan", Kind: basefile.Bytes, Values: none})
+	name := rows[0][0] + "_" + rows[len(rows)-1][0] + "_0.parquet"
+	w.put(".hoodie/timeline/history/"+name, string(b))
+	w.put(".hoodie/timeline/history/_version_", "1")
+	w.put(".hoodie/timeline/history/manifest_1", fmt.Sprintf(`{"files":[{"fileName":%q,"fileLen":%d}]}`, name, len(b)))
+}
+
+func archivedWrite(minute int) [3]string {
+	return [3]string{at(minute, 0), at(minute, 10), "deltacommit"}
 }

@@ -2,15 +2,19 @@ package coverage
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
-	"tidemark/markers"
 	"tidemark/timeline"
 )
+
+// ErrUsage says that a request is wrong in itself, whatever the table is.
+var ErrUsage = errors.New("wrong request")
 
 // DefaultPoll is how often Wait looks.
 const DefaultPoll = time.Second
@@ -37,10 +41,21 @@ type WaitResult struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// CheckInstant returns an error in the chain of ErrUsage unless a text can be an instant's time: 14 or 17 digits.
+func CheckInstant(text string) error {
+	if len(text) != 14 && len(text) != 17 || strings.Trim(text, "0123456789") != "" {
+		return fmt.Errorf("%q is no instant, which has 14 or 17 digits, such as 20261130021438827: %w", text, ErrUsage)
+	}
+	return nil
+}
+
 // Wait returns when the instant is covered, when the time is up (Covered is false), or with the context's error. An instant that
-// the table does not know yet is waited for as well, since a caller may know of it before it completes. A savepoint, clean
-// or other instant that never gets a marker is storage.ErrUnsupported.
+// the table does not know yet is waited for as well, since a caller may know of it before it completes. A text that is no
+// instant is ErrUsage; a savepoint, clean or other instant that never gets a marker is storage.ErrUnsupported.
 func Wait(ctx context.Context, d Deps, r WaitRequest) (*WaitResult, error) {
+	if err := CheckInstant(r.Covers); err != nil {
+		return nil, err
+	}
 	if r.Poll <= 0 {
 		r.Poll = DefaultPoll
 	}
@@ -48,8 +63,9 @@ func Wait(ctx context.Context, d Deps, r WaitRequest) (*WaitResult, error) {
 	defer deadline.Stop()
 	tick := time.NewTicker(r.Poll)
 	defer tick.Stop()
+	w := &waiter{deps: d, request: r}
 	for {
-		res, err := waitOnce(ctx, d, r)
+		res, err := w.look(ctx)
 		if err != nil || res.Covered || r.Timeout <= 0 {
 			return res, err
 		}
@@ -63,16 +79,24 @@ func Wait(ctx context.Context, d Deps, r WaitRequest) (*WaitResult, error) {
 	}
 }
 
-func waitOnce(ctx context.Context, d Deps, r WaitRequest) (*WaitResult, error) {
-	st, _, err := mdt.ReadState(ctx, d.Place)
+// waiter looks for one instant again and again.
+type waiter struct {
+	deps    Deps
+	request WaitRequest
+	archive archiveLook
+}
+
+func (w *waiter) look(ctx context.Context) (*WaitResult, error) {
+	place := w.deps.Place
+	st, _, err := mdt.ReadState(ctx, place)
 	if err != nil {
 		return nil, err
 	}
-	x, err := pick(st, r.Index)
+	x, err := pick(st, w.request.Index)
 	if err != nil {
 		return nil, err
 	}
-	_, tl, err := timeline.Open(ctx, d.Place.Store, table.HoodieDir)
+	props, tl, err := timeline.Open(ctx, place.Store, table.HoodieDir)
 	if err != nil {
 		return nil, err
 	}
@@ -80,36 +104,70 @@ func waitOnce(ctx context.Context, d Deps, r WaitRequest) (*WaitResult, error) {
 	if x.Frontier.Completed != "" {
 		res.Frontier = &Times{x.Frontier.Requested, x.Frontier.Completed}
 	}
-	res.Covered, res.Reason, err = covers(tl, x, r.Covers)
+	if res.Reason, err = w.uncovered(ctx, props, tl, x); err == nil && res.Reason == "" {
+		res.Reason, err = lost(ctx, place, st, x)
+	}
+	res.Covered = res.Reason == ""
 	return res, err
 }
 
-// covers says whether an index incorporates an instant, by requested or completion time.
-func covers(tl *timeline.Timeline, x *mdt.Index, at string) (bool, string, error) {
-	set := setOf(x)
-	inst, active := tl.Find(at)
-	switch {
-	case active && inst.IsDataWrite():
-		if set.Has(inst) {
-			return true, "", nil
+// uncovered says why an index is not known to incorporate the instant; empty if it does.
+func (w *waiter) uncovered(ctx context.Context, p *timeline.Properties, tl *timeline.Timeline, x *mdt.Index) (string, error) {
+	at, set := w.request.Covers, setOf(x)
+	found, other := false, timeline.Instant{}
+	for _, i := range tl.Instants() {
+		switch {
+		case i.Requested != at && i.Completed != at:
+		case !i.Action.IsWrite():
+			other = i
+		case i.State != timeline.Completed:
+			return fmt.Sprintf("%s %s is %s", i.Action, i.Requested, i.State), nil
+		case !set.Has(i):
+			return fmt.Sprintf("%s %s is completed and not covered yet", i.Action, i.Requested), nil
+		default:
+			found = true // go on: completion times need not be unique
 		}
-		return false, fmt.Sprintf("%s %s is completed and not covered yet", inst.Action, inst.Requested), nil
-	case active && inst.State == timeline.Completed:
-		return false, "", &storage.Error{Op: "wait for", Path: at, Hint: "name a commit, deltacommit or replacecommit",
-			Err: fmt.Errorf("a %s changes no rows and gets no marker: %w", inst.Action, storage.ErrUnsupported)}
-	case active:
-		return false, fmt.Sprintf("%s %s is %s", inst.Action, inst.Requested, inst.State), nil
 	}
-	// Not on the active timeline: archived, undone, or unknown. What was requested before the earliest active instant is
-	// archived; it is in if the frontier proves that nothing archived was missed.
-	if earliest := tl.Earliest(); earliest == "" || at >= earliest {
-		return false, "no such instant on the active timeline", nil
+	switch {
+	case found:
+		return "", nil
+	case other.Requested != "":
+		return "", noMarker(at, other.Action)
 	}
-	_, base := set.Baseline[at]
-	_, covered := set.Covered[at]
-	frontier := markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}
-	if base || covered || markers.Known(frontier, set, tl.Earliest(), true) {
-		return true, "", nil
+	row, ok, err := w.archive.find(ctx, w.deps.Place.Store, p, tl, at)
+	if err != nil {
+		return "", fmt.Errorf("wait for %s: %w", at, err)
 	}
-	return false, "archived, and not known to be covered", nil
+	if !ok {
+		_, base := set.Baseline[at]
+		_, covered := set.Covered[at]
+		if base || covered {
+			return "not on the timeline any more: it was rolled back or restored away", nil
+		}
+		return "not on the timeline", nil
+	}
+	if !row.Action.IsWrite() {
+		return "", noMarker(at, row.Action)
+	}
+	return archivedUncovered(ctx, w.deps.Place.Store, p, tl, x, row)
+}
+
+func noMarker(at string, a timeline.Action) error {
+	return &storage.Error{Op: "wait for", Path: at, Hint: "name a commit, deltacommit or replacecommit",
+		Err: fmt.Errorf("a %s changes no rows and gets no marker: %w", a, storage.ErrUnsupported)}
+}
+
+// lost says why the evidence of an index is not there: its files lie in the metadata table, which a writer may delete.
+func lost(ctx context.Context, place mdt.Place, st *mdt.State, x *mdt.Index) (string, error) {
+	if _, active := x.Active(); !active {
+		return "the index has no active generation", nil
+	}
+	dir, err := listDir(ctx, place.Store, place.File(x.Dir))
+	if err != nil {
+		return "", err
+	}
+	if file, missing := missingFile(place, st.Live(x.Name), dir); missing {
+		return fmt.Sprintf("file %s of the index is gone or has another size", file), nil
+	}
+	return "", nil
 }

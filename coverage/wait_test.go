@@ -3,6 +3,7 @@ package coverage_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"tidemark/coverage"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
+	"tidemark/internal/testkit"
+	"tidemark/timeline"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -22,9 +25,9 @@ func TestWaitLooksOnce(t *testing.T) {
 	for instant, want := range map[string]bool{
 		at(1, 0): true, at(1, 10): true, at(3, 0): true, at(3, 10): true, // baseline and covered, by both times
 		at(4, 0): false, at(5, 10): false, // due
-		at(6, 0): false,                                         // pending
-		at(9, 0): false,                                         // unknown, may come
-		at(0, 0): true, "20200101000000000": true, "2019": true, // archived below the frontier
+		at(6, 0): false,                                                      // pending
+		at(9, 0): false,                                                      // unknown, may come
+		at(0, 0): false, "20200101000000000": false, "19990101000000": false, // never was
 	} {
 		res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: instant})
 		if err != nil || res.Covered != want || res.Covered == (res.Reason != "") {
@@ -37,9 +40,101 @@ func TestWaitLooksOnce(t *testing.T) {
 	if _, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: at(7, 0)}); !errors.Is(err, storage.ErrUnsupported) {
 		t.Errorf("a clean: %v", err)
 	}
-	w.index().Frontier = mdt.Frontier{}
-	if res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: at(0, 0)}); err != nil || res.Covered || res.Frontier != nil {
-		t.Errorf("archived without a frontier: %+v, %v", res, err)
+	for _, text := range []string{"", "0", "1", "2019", "2019-01-01T00:00", "2026113002010000", "202611300201000001", "embedding_idx"} {
+		if _, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: text}); !errors.Is(err, coverage.ErrUsage) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// What is not on the active timeline is covered if the archive has it and it is proven to be in, never by its place in the
+// order of texts.
+func TestWaitForArchived(t *testing.T) {
+	t.Parallel()
+	build := func() *world {
+		w := newWorld(t, 8, 8)
+		w.instant(at(2, 30)+"_"+at(2, 40)+".clean", "")
+		w.archive(archivedWrite(0), archivedWrite(1), archivedWrite(2), [3]string{at(2, 30), at(2, 40), "clean"}, archivedWrite(3), archivedWrite(4))
+		x := w.index()
+		x.Baseline.Before = at(1, 0)
+		x.Baseline.Instants = map[string]string{at(1, 0): at(1, 10)}
+		x.Covered = map[string]string{at(4, 0): at(4, 10), at(5, 0): at(5, 10)}
+		x.Frontier = mdt.Frontier{Requested: at(5, 0), Completed: at(5, 10)}
+		return w
+	}
+	for name, tt := range map[string]struct {
+		change func(w *world)
+		at     string
+		want   bool
+		reason string
+	}{
+		"before the bootstrap":             {nil, at(0, 0), true, ""},
+		"before the bootstrap, completion": {nil, at(0, 10), true, ""},
+		"in the baseline":                  {nil, at(1, 0), true, ""},
+		"below the frontier":               {nil, at(2, 0), true, ""},
+		"below the frontier, completion":   {nil, at(3, 10), true, ""},
+		"still named by the state":         {func(w *world) { w.index().Frontier = mdt.Frontier{} }, at(4, 0), true, ""},
+		"between archived ones":            {nil, at(2, 1), false, "not on the timeline"},
+		"before the archive":               {nil, "19990101000000000", false, "not on the timeline"},
+		"no frontier":                      {func(w *world) { w.index().Frontier = mdt.Frontier{} }, at(2, 0), false, "not known to be covered"},
+		"frontier before the archive": {func(w *world) { w.index().Frontier = mdt.Frontier{Requested: at(3, 0), Completed: at(3, 10)} },
+			at(2, 0), false, "not known to be covered"},
+		"another completion in the state": {func(w *world) {
+			w.index().Covered[at(4, 0)], w.index().Frontier = at(4, 11), mdt.Frontier{}
+		}, at(4, 0), false, "not known to be covered"},
+		"undone later": {func(w *world) {
+			w.instant(at(9, 0)+"_"+at(9, 5)+".restore", restoreOf(w.t, at(2, 0)))
+		}, at(2, 0), false, "restore " + at(9, 0) + " undid it"},
+		"a retry of it": {func(w *world) {
+			w.instant(at(2, 1)+"_"+at(2, 5)+".rollback", rollbackOf(w.t, at(2, 0)))
+		}, at(2, 0), true, ""},
+		"rolled back": {func(w *world) { w.drop(".hoodie/timeline/" + at(5, 0) + "_" + at(5, 10) + ".deltacommit") },
+			at(5, 0), false, "rolled back or restored away"},
+		"index files gone": {func(w *world) { w.drop(metadata + "vector_index_embedding_idx/base.hfile") }, at(5, 0), false, "base.hfile"},
+		"not built":        {func(w *world) { w.index().Generations[0].State = mdt.GenBuilding }, at(5, 0), false, "no active generation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := build()
+			if tt.change != nil {
+				tt.change(w)
+			}
+			res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: tt.at})
+			if err != nil || res.Covered != tt.want || !strings.Contains(res.Reason, tt.reason) {
+				t.Errorf("got %+v, %v, want %v, %q", res, err, tt.want, tt.reason)
+			}
+		})
+	}
+	for _, text := range []string{at(2, 30), at(2, 40)} {
+		if _, err := coverage.Wait(t.Context(), build().deps(), coverage.WaitRequest{Covers: text}); !errors.Is(err, storage.ErrUnsupported) {
+			t.Errorf("an archived clean: %v", err)
+		}
+	}
+}
+
+// Of a real archive only what is in it is covered.
+func TestWaitOnARealArchive(t *testing.T) {
+	t.Parallel()
+	const before, unknown = "20261130022150021", "20261130022150022"
+	st := openFixture(t, testkit.Table(t, "archived"))
+	_, tl, err := timeline.Open(t.Context(), st, ".hoodie")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, 0, 0)
+	w.state.Base, w.index().Baseline.Before = nil, tl.Earliest()
+	b, err := mdt.EncodeState(w.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Create(t.Context(), ".hoodie/.tidemark/state.json", b); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{before: true, "20261130022153127": true, unknown: false, "20261130022427715": true} {
+		res, err := coverage.Wait(t.Context(), coverage.Deps{Place: mdt.Inside(st)}, coverage.WaitRequest{Covers: text})
+		if err != nil || res.Covered != want {
+			t.Errorf("%s: got %+v, %v, want %v", text, res, err, want)
+		}
 	}
 }
 

@@ -23,6 +23,9 @@ it does not within --timeout. Something else has to keep the index fresh meanwhi
 			if req.Covers == "" {
 				return usage(c, errors.New("--covers is missing"))
 			}
+			if err := coverage.CheckInstant(req.Covers); err != nil {
+				return usage(c, fmt.Errorf("--covers: %w", err))
+			}
 			if req.Timeout < 0 {
 				return usage(c, fmt.Errorf("--timeout %s: must not be negative", req.Timeout))
 			}
