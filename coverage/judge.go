@@ -62,26 +62,25 @@ func Fresh(ctx context.Context, t *table.Table, st *mdt.State, index string) (Ve
 
 func judge(ctx context.Context, st storage.Store, p *timeline.Properties, tl *timeline.Timeline, state *mdt.State, x *mdt.Index) (Verdict, error) {
 	set, frontier, earliest := setOf(x), markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}, tl.Earliest()
-	archived := false
-	if !markers.Known(frontier, set, earliest, true) {
-		files, err := timeline.ArchiveFiles(ctx, st, table.HoodieDir, p)
-		if err != nil {
+	upto := ""
+	if !markers.Known(frontier, set, earliest, true) || len(markers.Missing(set, tl.Writes())) > 0 {
+		var err error
+		if upto, err = timeline.ArchivedUpto(ctx, st, table.HoodieDir, p); err != nil {
 			return Verdict{}, fmt.Errorf("judge index %s: %w", x.Name, err)
 		}
-		archived = len(files) > 0
 	}
-	return decide(tl, state.Restores, set, frontier, archived), nil
+	return decide(tl, state.Restores, set, frontier, upto), nil
 }
 
-// decide is judge over plain data.
-func decide(tl *timeline.Timeline, handled map[string]string, set markers.Set, frontier markers.Frontier, archived bool) Verdict {
+// decide is judge over plain data. upto is the largest requested time in the archive, "" if nothing was archived.
+func decide(tl *timeline.Timeline, handled map[string]string, set markers.Set, frontier markers.Frontier, upto string) Verdict {
 	writes := tl.Writes()
 	v := Verdict{
 		Lag:      markers.Measure(set, writes, frontier.Completed),
 		Due:      set.Due(writes),
 		Frontier: markers.Compute(frontier, set, writes, tl.Pending()),
-		Vanished: markers.Vanished(set, writes, tl.Earliest()),
-		Behind:   !markers.Known(frontier, set, tl.Earliest(), archived),
+		Vanished: markers.Vanished(set, writes, tl.Earliest(), upto),
+		Behind:   !markers.Known(frontier, set, tl.Earliest(), upto != ""),
 	}
 	for _, a := range []timeline.Action{timeline.Restore, timeline.Rollback} {
 		for _, i := range tl.CompletedOf(a) {
@@ -125,25 +124,13 @@ func orNone(s string) string {
 	return s
 }
 
-// undid says whether a completed restore or rollback undid an instant of the set.
+// undid returns the instant of the set that a completed restore or rollback undid; "" if it undid none.
 func undid(ctx context.Context, st storage.Store, p *timeline.Properties, i timeline.Instant, set markers.Set) (string, error) {
-	var targets []string
-	if i.Action == timeline.Rollback {
-		m, err := timeline.ReadRollback(ctx, st, table.HoodieDir, p, i)
-		if err != nil {
-			return "", err
-		}
-		targets = m.Instants
-	} else {
-		m, err := timeline.ReadRestore(ctx, st, table.HoodieDir, p, i)
-		if err != nil {
-			return "", err
-		}
-		for _, r := range m.Instants {
-			targets = append(targets, r.Requested)
-		}
+	undone, err := targets(ctx, st, p, i)
+	if err != nil {
+		return "", err
 	}
-	for _, requested := range targets {
+	for _, requested := range undone {
 		_, base := set.Baseline[requested]
 		_, covered := set.Covered[requested]
 		if base || covered {

@@ -3,6 +3,7 @@ package coverage_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,7 +100,14 @@ func TestStates(t *testing.T) {
 			for _, i := range []int{1, 2, 3} {
 				w.drop(".hoodie/timeline/" + at(i, 0) + "_" + at(i, 10) + ".deltacommit")
 			}
+			w.put(".hoodie/timeline/history/_version_", "1")
+			w.put(".hoodie/timeline/history/manifest_1", fmt.Sprintf(`{"files":[{"fileName":"%s_%s_0.parquet","fileLen":1}]}`, at(1, 0), at(3, 0)))
 		}, coverage.StateFresh, true, "", ""},
+		{"gone from the timeline, and in no archive", 5, func(w *world) {
+			for _, i := range []int{1, 2, 3} {
+				w.drop(".hoodie/timeline/" + at(i, 0) + "_" + at(i, 10) + ".deltacommit")
+			}
+		}, coverage.StateBlocked, false, "rolled back or restored away", "tidemark index drop"},
 		{"column dropped", 4, func(w *world) {
 			w.instant(at(5, 0)+"_"+at(5, 10)+".deltacommit", commitOf(`{"type":"record","name":"r","fields":[{"name":"id","type":"string"}]}`))
 		}, coverage.StateFailClosed, false, "embedding is gone", "tidemark index drop"},

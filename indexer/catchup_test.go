@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -378,5 +379,51 @@ func TestPlan(t *testing.T) {
 	}
 	if d := cmp.Diff(plan[:2], part); d != "" {
 		t.Errorf("plan of 2 differs:\n%s", d)
+	}
+}
+
+// A write that a slow planner took early and shows late holds the frontier where it is; the commits after it are
+// covered all the same.
+func TestOldPendingWriteAppears(t *testing.T) {
+	t.Parallel()
+	st := store(t, "cow_basic")
+	p := mdt.Inside(st)
+	steps := testkit.Oracle(t, "cow_basic")
+	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: steps[0].Instants[0].Requested}, map[string]string{"vector.num_clusters": "4"})
+	if _, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{MaxInstants: 2}); err != nil {
+		t.Fatal(err)
+	}
+	at := status(t, p).Frontier
+	old := steps[0].Instants[0].Requested
+	for _, name := range []string{".commit.requested", ".inflight"} {
+		st.Put(".hoodie/timeline/"+old[:len(old)-3]+"999"+name, nil, time.Time{})
+	}
+	r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{})
+	if err != nil || r.Processed != len(steps)-3 {
+		t.Fatalf("sync: processed %d, %v", r.Processed, err)
+	}
+	s := status(t, p)
+	if *s.Frontier != *at || !s.Fresh || s.State != coverage.StateWaiting {
+		t.Errorf("status: %s, fresh %v, frontier %v, was %v", s.State, s.Fresh, s.Frontier, at)
+	}
+	verify(t, p, len(live(steps[len(steps)-1], "embedding", kernel.Float, kernel.Cosine)), "at the end")
+}
+
+// Completion times that go backwards: a commit on the active timeline that is in no set is not covered, however
+// old its times are.
+func TestCommitWithOldTimes(t *testing.T) {
+	t.Parallel()
+	st := store(t, "cow_basic")
+	p := mdt.Inside(st)
+	steps := testkit.Oracle(t, "cow_basic")
+	create(t, p, generation.CreateRequest{Column: "embedding"}, map[string]string{"vector.num_clusters": "4"})
+	last := steps[len(steps)-1].Instants[0]
+	b, _, err := st.ReadFile(t.Context(), ".hoodie/timeline/"+last.Requested+"_"+last.Completion+".commit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Put(".hoodie/timeline/20200101000000000_20200101000000001.commit", b, time.Time{})
+	if s := status(t, p); s.Fresh || *s.LagInstants != 1 {
+		t.Errorf("status: %s, fresh %v", s.State, s.Fresh)
 	}
 }

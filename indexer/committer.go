@@ -34,7 +34,7 @@ func OpenCommitter(ctx context.Context, place mdt.Place, opt CommitterOptions) (
 	if opt.Waiting == nil {
 		opt.Waiting = func(string) {}
 	}
-	opt.Sink.Schema, opt.Sink.Recheck = delta.SchemaJSON, Recheck(place.Store)
+	opt.Sink.Schema, opt.Sink.Recheck = delta.SchemaJSON, Recheck(place)
 	s, err := sink.Open(ctx, place, opt.Sink)
 	return Committer{s, opt.Waiting}, err
 }

@@ -98,20 +98,21 @@ func (l *look) moves(c cohort) bool {
 // gone without having been archived, or a frontier that fell behind the archive.
 func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 	set, earliest := SetOf(x), l.table.Timeline.Earliest()
-	if gone := markers.Vanished(set, l.writes, earliest); len(gone) > 0 {
+	f := markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}
+	known := markers.Known(f, set, earliest, true)
+	if known && len(markers.Missing(set, l.writes)) == 0 {
+		return nil
+	}
+	upto, err := timeline.ArchivedUpto(ctx, l.table.Store, table.HoodieDir, l.table.Props)
+	if err != nil {
+		return err
+	}
+	if gone := markers.Vanished(set, l.writes, earliest, upto); len(gone) > 0 {
 		return &storage.Error{Op: "follow index", Path: x.Name,
 			Err:  fmt.Errorf("covered instant %s was rolled back or restored away (%d in all): %w", gone[0], len(gone), storage.ErrStale),
 			Hint: "the index holds rows that the table undid: drop it and create it again"}
 	}
-	f := markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}
-	if markers.Known(f, set, earliest, true) {
-		return nil
-	}
-	archive, err := timeline.ArchiveFiles(ctx, l.table.Store, table.HoodieDir, l.table.Props)
-	if err != nil {
-		return err
-	}
-	if !markers.Known(f, set, earliest, len(archive) > 0) {
+	if !known && upto != "" {
 		return &storage.Error{Op: "follow index", Path: x.Name,
 			Err:  fmt.Errorf("frontier %s is older than the earliest active instant %s, and the archive in between was not followed: %w", orNone(f.Completed), earliest, storage.ErrStale),
 			Hint: "drop the index and create it again; sync more often than the table archives"}

@@ -13,19 +13,17 @@ type Set struct {
 	// Baseline holds the instants of the snapshot that the index was built from, as far as they were on the
 	// active timeline then.
 	Baseline map[string]string
-	// Before is a completion time: every data write that completed before it is in the baseline, archived
-	// ones too. Empty: none.
+	// Before is a completion time: every archived data write that completed before it is in the baseline. Empty:
+	// none. It says nothing about instants of the active timeline: those are in the sets, or they need a marker,
+	// whatever their times say (design decision 9: completion times may go backwards).
 	Before string
 	// Covered holds the instants that have a marker.
 	Covered map[string]string
 }
 
-// Has reports whether a completed data write is incorporated: in the baseline, or covered by a marker
+// Has reports whether a completed data write of the active timeline is incorporated: in the baseline, or covered by a marker
 // (RFC-109 section 9.1). An instant at or below the baseline's time that is not in its set needs a marker.
 func (s Set) Has(i timeline.Instant) bool {
-	if s.Before != "" && i.Completed != "" && i.Completed < s.Before {
-		return true
-	}
 	if c, ok := s.Baseline[i.Requested]; ok {
 		return c == i.Completed
 	}
@@ -265,25 +263,37 @@ func lastBefore(ordered []timeline.Instant, completed string) string {
 	return last
 }
 
-// Vanished returns the requested times of incorporated instants that are no longer there although they lie
-// at or above the earliest active instant, ascending: they were rolled back or restored away, since the
-// archiver takes the oldest first. writes are the completed data writes of the active timeline.
-func Vanished(set Set, writes []timeline.Instant, earliest string) []string {
+// Vanished returns the requested times of incorporated instants that are no longer on the active timeline and
+// that the archiver cannot have taken, ascending: they were rolled back or restored away. The archiver takes the
+// oldest first, so what lies at or above the earliest active instant was not archived, nor was what lies above
+// the newest instant of the archive. writes are the completed data writes of the active timeline, earliest its
+// Timeline.Earliest, archivedUpto the largest requested time that the archive's manifest names ("" = no archive).
+func Vanished(set Set, writes []timeline.Instant, earliest, archivedUpto string) []string {
+	var gone []string
+	for _, requested := range Missing(set, writes) {
+		if earliest != "" && requested < earliest && requested <= archivedUpto {
+			continue
+		}
+		gone = append(gone, requested)
+	}
+	return gone
+}
+
+// Missing returns the requested times of incorporated instants that are not on the active timeline, ascending:
+// archived or undone. Only where there are any does the archive have to be asked (see Vanished).
+func Missing(set Set, writes []timeline.Instant) []string {
 	active := map[string]string{}
 	for _, w := range writes {
 		active[w.Requested] = w.Completed
 	}
-	var gone []string
+	var out []string
 	for _, m := range []map[string]string{set.Baseline, set.Covered} {
 		for requested, completed := range m {
-			if earliest != "" && requested < earliest {
-				continue
-			}
 			if c, ok := active[requested]; !ok || c != completed {
-				gone = append(gone, requested)
+				out = append(out, requested)
 			}
 		}
 	}
-	slices.Sort(gone)
-	return slices.Compact(gone)
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -53,13 +53,16 @@ func TestComputeGolden(t *testing.T) {
 		if c.Persisted != nil {
 			start = *c.Persisted
 		}
-		set := markers.Set{Before: start, Baseline: map[string]string{start: start}, Covered: map[string]string{}}
-		for _, m := range c.Marked {
-			set.Covered[m] = m
-		}
+		set := markers.Set{Baseline: map[string]string{}, Covered: map[string]string{}}
 		var writes []timeline.Instant
 		for _, o := range c.Ordered {
 			writes = append(writes, write(o, o))
+			if o <= start {
+				set.Baseline[o] = o
+			}
+		}
+		for _, m := range c.Marked {
+			set.Covered[m] = m
 		}
 		got := markers.Compute(markers.Frontier{Requested: start, Completed: start}, set, writes, nil)
 		if got.Completed != c.Frontier {
@@ -94,7 +97,7 @@ func TestCompute(t *testing.T) {
 		{"equal completion times go together", markers.Set{Covered: cover(a, b)}, []timeline.Instant{a, b, twin}, nil, "", "10", "12"},
 		{"equal completion times both covered", markers.Set{Covered: cover(a, b, twin)}, []timeline.Instant{a, b, twin}, nil, "", "20", ""},
 		{"same requested time but another completion is another instant", markers.Set{Covered: cover(write("01", "09"))}, []timeline.Instant{a}, nil, "", "", "01"},
-		{"baseline below its time, not in the set", markers.Set{Baseline: cover(b), Before: "05"}, []timeline.Instant{a, b}, nil, "", "", "01"},
+		{"baseline below its time, not in the set", markers.Set{Baseline: cover(b), Before: "15"}, []timeline.Instant{a, b}, nil, "", "", "01"},
 		{"never goes back", markers.Set{Covered: cover(a)}, []timeline.Instant{a, b}, nil, "20", "20", "11"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -231,10 +234,15 @@ func TestDueAndVanished(t *testing.T) {
 	if due := set.Due([]timeline.Instant{c, b, a}); len(due) != 1 || due[0].Requested != "11" {
 		t.Errorf("due: got %v", due)
 	}
-	if got := markers.Vanished(set, []timeline.Instant{a}, "01"); !slices.Equal(got, []string{"21"}) {
+	if got := markers.Vanished(set, []timeline.Instant{a}, "01", "99"); !slices.Equal(got, []string{"21"}) {
 		t.Errorf("vanished: got %v", got)
 	}
-	if got := markers.Vanished(set, []timeline.Instant{c}, "21"); len(got) != 0 {
+	if got := markers.Vanished(set, []timeline.Instant{c}, "21", "01"); len(got) != 0 {
 		t.Errorf("archived is not vanished: got %v", got)
+	}
+	for _, upto := range []string{"", "00"} {
+		if got := markers.Vanished(set, []timeline.Instant{c}, "21", upto); !slices.Equal(got, []string{"01"}) {
+			t.Errorf("older than the active timeline, yet not in the archive up to %q: got %v", upto, got)
+		}
 	}
 }

@@ -67,6 +67,17 @@ func ArchiveFiles(ctx context.Context, st storage.Store, dir string, p *Properti
 	return files, nil
 }
 
+// ArchivedUpto returns the largest requested time that the archive holds by its manifest, "" if nothing was archived. It
+// reads no archive file.
+func ArchivedUpto(ctx context.Context, st storage.Store, dir string, p *Properties) (string, error) {
+	files, err := ArchiveFiles(ctx, st, dir, p)
+	upto := ""
+	for _, f := range files {
+		upto = max(upto, f.Max)
+	}
+	return upto, err
+}
+
 // archiveVersion returns the number of the current manifest, -1 if nothing was archived. The version file is deleted and made
 // anew when it changes, so without it the largest manifest counts.
 func archiveVersion(ctx context.Context, st storage.Store, folder string) (int, error) {
