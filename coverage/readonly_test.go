@@ -68,7 +68,7 @@ func TestNothingIsWritten(t *testing.T) {
 	if _, err := coverage.Markers(t.Context(), d, "", 0); err != nil {
 		t.Error(err)
 	}
-	if _, err := coverage.Wait(t.Context(), d, coverage.WaitRequest{Covers: "1"}); err != nil {
+	if _, err := coverage.Wait(t.Context(), d, coverage.WaitRequest{Covers: at(1, 0)}); err != nil {
 		t.Error(err)
 	}
 	if _, err := coverage.Verify(t.Context(), d, coverage.VerifyRequest{}); err != nil {
