@@ -128,17 +128,14 @@ func (l *look) gaps(x *mdt.Index, v Verdict) []Gap {
 
 // absent finds an index that is not there (any more), or not ours.
 func (l *look) absent(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdict) (bool, error) {
-	rebuild := l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)) + " && " +
-		l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))
-	if err := l.props.CheckWritable(); err != nil {
-		s.set(StateAbsent, "the metadata table that held the index is gone: "+unwrapReason(err), storage.Hint(err))
-		return true, nil
-	}
-	if _, err := l.deps.Place.Store.Stat(ctx, l.deps.Place.File(".hoodie/hoodie.properties")); gone(err) {
-		s.set(StateAbsent, "the metadata table that held the index is gone: a writer with hoodie.metadata.enable=false deletes it", rebuild)
-		return true, nil
-	} else if err != nil {
+	rebuild := l.rebuild(x)
+	there, err := l.metadataTable(ctx)
+	if err != nil {
 		return false, err
+	}
+	if !there {
+		s.set(StateAbsent, "the metadata table that held the index is gone: a writer with hoodie.metadata.enable=false deletes it", writeOnce+rebuild)
+		return true, nil
 	}
 	dir, err := listDir(ctx, l.deps.Place.Store, l.deps.Place.File(x.Dir))
 	if err != nil {
@@ -162,6 +159,27 @@ func (l *look) absent(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdi
 		return true, nil
 	}
 	return false, nil
+}
+
+// writeOnce comes before a command that needs a metadata table where there is none.
+const writeOnce = "write to the table once with hoodie.metadata.enable=true, then: "
+
+// metadataTable says whether the table has a metadata table that an index can be created in.
+func (l *look) metadataTable(ctx context.Context) (bool, error) {
+	if l.props.CheckWritable() != nil { // readable, so this is what is missing
+		return false, nil
+	}
+	_, err := l.deps.Place.Store.Stat(ctx, l.deps.Place.File(".hoodie/hoodie.properties"))
+	if gone(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// rebuild is how to drop an index and create it again.
+func (l *look) rebuild(x *mdt.Index) string {
+	return l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)) + " && " +
+		l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))
 }
 
 // closed finds an index whose column is no longer what it was built on.
@@ -193,8 +211,7 @@ func (l *look) closed(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verdi
 
 // blocked finds what an operator must decide.
 func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verdict) (bool, error) {
-	rebuild := l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)) + " && " +
-		l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))
+	rebuild := l.rebuild(x)
 	if len(v.Vanished) > 0 || v.Behind {
 		s.set(StateBlocked, v.Reason, rebuild)
 		return true, nil
@@ -273,8 +290,12 @@ func (l *look) held(ctx context.Context, i timeline.Instant) (reason, next strin
 	}
 	info, err := l.deps.Place.Store.Stat(ctx, table.HoodieDir+"/.heartbeat/"+i.Requested)
 	switch {
-	case err == nil && !info.ModTime.IsZero():
-		reason += ", last heartbeat " + short(l.deps.now().Sub(info.ModTime)) + " ago"
+	case err == nil:
+		// A copied or stamped file says nothing about the writer: it cannot have beaten before the write began, nor later
+		// than now.
+		if beat := l.deps.now().Sub(info.ModTime); age >= 0 && beat <= age+clockSkew && beat >= -clockSkew {
+			reason += ", last heartbeat " + short(beat) + " ago"
+		}
 	case gone(err):
 		reason += ", without a heartbeat file"
 	case err != nil:
@@ -286,6 +307,9 @@ func (l *look) held(ctx context.Context, i timeline.Instant) (reason, next strin
 	}
 	return reason, next, nil
 }
+
+// clockSkew is how far two clocks, or the derived offset of the table's zone, may be apart.
+const clockSkew = 15 * time.Minute
 
 // staleInflight is when a pending write looks like one that a dead writer left: Hudi's own heartbeats expire after minutes,
 // and Flink may keep an instant open for as long as its job is idle.

@@ -231,11 +231,15 @@ func (l *look) withoutIndex(ctx context.Context, s *IndexStatus) {
 		}
 		column = vectors[0].Column
 	}
-	if err := l.props.CheckWritable(); err != nil {
-		s.set(StateAbsent, "no index, and "+unwrapReason(err), storage.Hint(err))
-		return
+	create := l.command("index create", "--column "+quote(column))
+	switch there, err := l.metadataTable(ctx); {
+	case err != nil:
+		s.set(StateStalled, err.Error(), storage.Hint(err))
+	case !there:
+		s.set(StateAbsent, "no index, and no metadata table to create one in", writeOnce+create)
+	default:
+		s.set(StateAbsent, "no index", create)
 	}
-	s.set(StateAbsent, "no index", l.command("index create", "--column "+quote(column)))
 }
 
 func (l *look) vectors(ctx context.Context) ([]avrox.Vector, error) {

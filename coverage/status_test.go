@@ -39,6 +39,9 @@ func restoreOf(t testing.TB, requested string) string {
 	return string(b)
 }
 
+// end is where a reason ends.
+const end = "\n"
+
 // One story a row: what is done to a table of five commits, of which the index covers the first four or five.
 func TestStates(t *testing.T) {
 	t.Parallel()
@@ -64,6 +67,14 @@ func TestStates(t *testing.T) {
 			w.instant(at(4, 30)+".inflight", "")
 			w.store.Put(".hoodie/.heartbeat/"+at(4, 30), nil, w.now.Add(-20*time.Second))
 		}, coverage.StateWaiting, true, "last heartbeat 20 s ago", ""},
+		{"inflight with a copied heartbeat", 5, func(w *world) {
+			w.instant(at(4, 30)+".inflight", "")
+			w.store.Put(".hoodie/.heartbeat/"+at(4, 30), nil, time.Unix(0, 0))
+		}, coverage.StateWaiting, true, "inflight since 55 min" + end, ""},
+		{"inflight with a heartbeat of the future", 5, func(w *world) {
+			w.instant(at(4, 30)+".inflight", "")
+			w.store.Put(".hoodie/.heartbeat/"+at(4, 30), nil, w.now.Add(time.Hour))
+		}, coverage.StateWaiting, true, "inflight since 55 min" + end, ""},
 		{"inflight after the newest", 5, func(w *world) { w.instant(at(9, 0)+".inflight", "") }, coverage.StateFresh, true, "", ""},
 		{"pending compaction", 5, func(w *world) { w.instant(at(4, 30)+".compaction.requested", "") }, coverage.StateFresh, true, "", ""},
 		{"paused", 4, func(w *world) { w.state.Paused = true }, coverage.StatePaused, false, "paused by an operator; 1 commit", "tidemark resume"},
@@ -129,7 +140,11 @@ func TestStates(t *testing.T) {
 		{"damaged definitions", 5, func(w *world) { w.put(".hoodie/.index_defs/index.json", `{`) }, coverage.StateStalled, false, "index.json", ""},
 		{"own file gone", 5, func(w *world) { w.drop(metadata + "vector_index_embedding_idx/base.hfile") }, coverage.StateAbsent, false, "base.hfile", "tidemark index create"},
 		{"own file cut", 5, func(w *world) { w.put(metadata+"vector_index_embedding_idx/base.hfile", "x") }, coverage.StateAbsent, false, "another size", ""},
-		{"metadata table gone", 5, func(w *world) { w.drop(metadata + ".hoodie/hoodie.properties") }, coverage.StateAbsent, false, "metadata table", "tidemark index create"},
+		{"metadata table gone", 5, func(w *world) { w.drop(metadata + ".hoodie/hoodie.properties") }, coverage.StateAbsent, false, "metadata table", "write to the table once with hoodie.metadata.enable=true, then: tidemark index drop /data/t --index embedding_idx --yes-drop embedding_idx && tidemark index create"},
+		{"metadata table gone and dropped", 5, func(w *world) {
+			w.drop(metadata + ".hoodie/hoodie.properties")
+			w.index().Dropped = true
+		}, coverage.StateAbsent, false, "no metadata table", "write to the table once with hoodie.metadata.enable=true, then: tidemark index create /data/t --column embedding"},
 		{"metadata table switched off", 5, func(w *world) {
 			w.put(".hoodie/hoodie.properties", strings.Replace(properties, "=files", "=", 1))
 		}, coverage.StateAbsent, false, "metadata table", "hoodie.metadata.enable=true"},
@@ -165,7 +180,7 @@ func TestStates(t *testing.T) {
 				if s.State != tt.want || s.Fresh != tt.wantFresh {
 					t.Errorf("state %s, fresh %v, want %s, %v (%s)", s.State, s.Fresh, tt.want, tt.wantFresh, s.Reason)
 				}
-				if !strings.Contains(s.Reason, tt.wantReason) || !strings.Contains(s.Next, tt.wantNext) {
+				if !strings.Contains(s.Reason+end, tt.wantReason) || !strings.Contains(s.Next, tt.wantNext) {
 					t.Errorf("reason %q, next %q, want %q, %q", s.Reason, s.Next, tt.wantReason, tt.wantNext)
 				}
 				if s.State != coverage.StateFresh && s.Reason == "" {
