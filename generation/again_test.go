@@ -361,6 +361,10 @@ func TestWhatIsReadBackWrongIsNotActivated(t *testing.T) {
 	if !errors.Is(err, storage.ErrCorrupt) || isActive(t, st, "x") {
 		t.Fatalf("got %v", err)
 	}
+	state, _, err := mdt.ReadState(t.Context(), mdt.Inside(st))
+	if err != nil || !state.Indexes["x"].Dropped || len(state.Live("x")) != 0 {
+		t.Errorf("an attempt that failed is left: %+v, %v", state.Indexes["x"], err)
+	}
 	if r := mustCreate(t, st, req); r.Generation != 2 {
 		t.Errorf("generation %d after a burned attempt, want 2", r.Generation)
 	}

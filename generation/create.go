@@ -163,7 +163,7 @@ type bootstrap struct {
 
 // build does everything that needs no commit.
 func (b *bootstrap) build(ctx context.Context) error {
-	o := b.req.Options
+	o := b.plan.Options
 	r := newReader(b.t, b.plan.Vector, o.Metric, b.plan.Rows)
 	for i, s := range b.plan.slices {
 		if err := r.slice(ctx, s); err != nil {
@@ -213,18 +213,35 @@ func (b *bootstrap) build(ctx context.Context) error {
 	b.result.Clusters, b.result.Blocks, b.result.Deltas, b.result.FileGroups = g.K, b.postings.blocks, b.postings.deltas, g.Groups
 	b.result.Options, b.result.HeldBy = o.Map(), b.plan.HeldBy
 	b.result.Frontier = mdt.Frontier{Requested: b.plan.snapshot.frontier.Requested, Completed: b.plan.Frontier}
+	return b.check()
+}
+
+// check puts what is to be written to the checks of Load, before anything is written.
+func (b *bootstrap) check() error {
+	m, x := b.gen.Manifest, b.index(nil)
+	x.FileGroups = b.gen.Groups
+	err := checkManifest(m, b.number)
+	if err == nil {
+		err = agrees(m, x)
+	}
+	if err == nil {
+		_, _, err = readCentroids(m, b.centroids)
+	}
+	for cl := 0; err == nil && cl < b.gen.K; cl++ {
+		err = b.gen.checkStats(uint32(cl), b.gen.Counters[cl].Stats(b.gen.Segments[cl], 0))
+	}
+	if err != nil {
+		return &storage.Error{Op: "create index", Path: b.plan.Index, Hint: "nothing was written; report this with the options that were given",
+			Err: fmt.Errorf("generation %d could not be loaded: %w: %w", b.number, err, storage.ErrRefused)}
+	}
 	return nil
 }
 
 // train returns the centroids: copied, or trained on the sample (RFC-109 section 5.1), which is spread evenly over
 // the corpus.
 func (b *bootstrap) train(ctx context.Context, c *corpus) ([]float32, error) {
-	o := b.req.Options
+	o := b.plan.Options
 	if from := b.req.CentroidsFrom; from != nil {
-		if from.Dim != c.dim || from.Metric != o.Metric {
-			return nil, &storage.Error{Op: "copy centroids", Hint: "leave it out to train new ones", Err: fmt.Errorf(
-				"the other index has %d dimensions and metric %s, this one %d and %s: %w", from.Dim, from.Metric, c.dim, o.Metric, storage.ErrRefused)}
-		}
 		return slices.Clone(from.Centroids), nil
 	}
 	n := int64(len(c.rows))

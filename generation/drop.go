@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
@@ -20,17 +21,23 @@ type Listed struct {
 	Bits       int
 	Generation uint32 // active one, or the newest if none is
 	State      string // ACTIVE, BUILDING or DROPPED
+	// Broken says why its options cannot be used; Metric and Bits are then what can be read of them. "" if they can.
+	Broken string
 }
 
-// List returns the indexes that the state knows, by name; dropped ones, too.
+// List returns the indexes that the state knows, by name; dropped ones, too. One that is broken does not hide the others.
+// The error is always nil.
 func List(st *mdt.State) ([]Listed, error) {
 	var out []Listed
 	for _, x := range st.Indexes {
-		o, err := ParseOptions(x.Options)
-		if err != nil {
-			return nil, fmt.Errorf("list index %s: %w", x.Name, err)
+		l := Listed{Index: x.Name, Column: x.Column, Generation: x.LastGeneration(), State: mdt.GenBuilding}
+		if o, err := ParseOptions(x.Options); err != nil {
+			l.Broken = err.Error()
+			l.Metric, _ = kernel.ParseMetric(x.Options[OptMetric])
+			l.Bits, _ = strconv.Atoi(x.Options[OptBits])
+		} else {
+			l.Metric, l.Bits = o.Metric, o.Bits
 		}
-		l := Listed{Index: x.Name, Column: x.Column, Metric: o.Metric, Bits: o.Bits, Generation: x.LastGeneration(), State: mdt.GenBuilding}
 		if g, ok := x.Active(); ok {
 			l.Generation, l.State = g.Number, mdt.GenActive
 		}

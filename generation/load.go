@@ -154,15 +154,23 @@ func (g *Generation) readStats(ctx context.Context, view *mdt.View) error {
 		if err != nil {
 			return err
 		}
-		s, ok := r.(*delta.ClusterStats)
-		if !ok || k.Cluster > math.MaxInt32 || int(k.Cluster) >= g.K || s.ShardCount < 1 || s.ShardCount > g.Manifest.ShardCount {
-			return fmt.Errorf("counters of cluster %d do not fit %d clusters of up to %d segments: %w", k.Cluster, g.K, g.Manifest.ShardCount, storage.ErrCorrupt)
+		s, _ := r.(*delta.ClusterStats)
+		if err := g.checkStats(k.Cluster, s); err != nil {
+			return err
 		}
 		g.Segments[k.Cluster], g.Counters[k.Cluster] = int(s.ShardCount), delta.CountersOf(s)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("read cluster counters: %w", err)
+	}
+	return nil
+}
+
+// checkStats refuses counters (nil: another record) that do not fit the manifest.
+func (g *Generation) checkStats(cluster uint32, s *delta.ClusterStats) error {
+	if s == nil || cluster > math.MaxInt32 || int(cluster) >= g.K || s.ShardCount < 1 || s.ShardCount > g.Manifest.ShardCount {
+		return fmt.Errorf("counters of cluster %d do not fit %d clusters of up to %d segments: %w", cluster, g.K, g.Manifest.ShardCount, storage.ErrCorrupt)
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ const (
 type Options struct {
 	Metric           kernel.Metric
 	NumClusters      int   // wanted; the trained number is the smaller of this and the distinct vectors
+	NumClustersGiven bool  // not the default: copied centroids of another number are refused
 	MaxIter          int   // k-means iterations
 	Bits             int   // 1 to 8 per dimension
 	Seed             int64 // of the rotation and of the training
@@ -111,8 +112,10 @@ var optionList = []option{
 		}
 		return nil
 	}, func(*Options) string { return delta.QuantizerType }},
-	{OptNumClusters, positive(MaxClusters, func(o *Options) *int { return &o.NumClusters }),
-		func(o *Options) string { return strconv.Itoa(o.NumClusters) }},
+	{OptNumClusters, func(o *Options, v string) error {
+		o.NumClustersGiven = true
+		return positive(MaxClusters, func(o *Options) *int { return &o.NumClusters })(o, v)
+	}, func(o *Options) string { return strconv.Itoa(o.NumClusters) }},
 	{OptMaxIter, positive(maxInt32, func(o *Options) *int { return &o.MaxIter }),
 		func(o *Options) string { return strconv.Itoa(o.MaxIter) }},
 	{OptBits, positive(8, func(o *Options) *int { return &o.Bits }),
@@ -220,6 +223,16 @@ func (o Options) Map() map[string]string {
 	return m
 }
 
+// copied settles the number of clusters, and the probes, when centroids are copied.
+func (o *Options) copied(clusters int) error {
+	if o.NumClustersGiven && o.NumClusters != clusters {
+		return &storage.Error{Op: "copy centroids", Hint: fmt.Sprintf("leave %s out, or leave the copying out to train new ones", OptNumClusters),
+			Err: fmt.Errorf("%s is %d, the other index has %d clusters: %w", OptNumClusters, o.NumClusters, clusters, storage.ErrRefused)}
+	}
+	o.NumClusters = clusters
+	return o.clamp(clusters)
+}
+
 // clamp settles the probes once the number of clusters is known (design, decision 19).
 func (o *Options) clamp(clusters int) error {
 	if o.NProbes <= clusters {
@@ -227,7 +240,7 @@ func (o *Options) clamp(clusters int) error {
 	}
 	if o.NProbesGiven {
 		return &storage.Error{Op: "create index", Hint: fmt.Sprintf("set %s to at most %d, or leave it out", OptNProbes, clusters),
-			Err: fmt.Errorf("%s is %d, but only %d clusters could be trained: %w", OptNProbes, o.NProbes, clusters, storage.ErrRefused)}
+			Err: fmt.Errorf("%s is %d, but there are only %d clusters: %w", OptNProbes, o.NProbes, clusters, storage.ErrRefused)}
 	}
 	o.NProbes = clusters
 	return nil

@@ -52,7 +52,7 @@ type Plan struct {
 	Index    string
 	Column   string
 	Vector   avrox.Vector
-	Options  Options
+	Options  Options          // as asked for; with copied centroids the number of clusters and the probes are settled
 	Baseline timeline.Instant // newest data write of the snapshot
 	Frontier string           // completion time the frontier starts with; "" if none
 	HeldBy   string           // requested time of the instant that holds it; "" if none
@@ -61,7 +61,7 @@ type Plan struct {
 	Files    int              // files to read
 	Bytes    int64            // their size
 	Rows     int64            // rows at most: those of base files, and as many as logs could hold
-	Sample   int64            // rows to train on (RFC-109 section 5.1)
+	Sample   int64            // rows to train on (RFC-109 section 5.1); 0 when centroids are copied
 	Memory   int64            // estimated peak, bytes
 	Limit    int64            // bytes
 	// Warnings are what the operator should know; none of them stops a bootstrap.
@@ -79,8 +79,16 @@ func (p *Plan) Refuse() error {
 	}
 	return &storage.Error{Op: "create index", Path: p.Index,
 		Hint: fmt.Sprintf("set %s=%d on a machine that has it, or ask for fewer clusters", OptMemoryLimit, p.Memory),
-		Err: fmt.Errorf("%d rows of %d dimensions and %d clusters are estimated to need %d MiB of memory, the limit is %d MiB: %w",
-			p.Rows, p.Vector.Dim, p.Options.NumClusters, p.Memory>>20, p.Limit>>20, storage.ErrRefused)}
+		Err: fmt.Errorf("%d rows of %d dimensions and %d clusters are estimated to need %s of memory, the limit is %s: %w",
+			p.Rows, p.Vector.Dim, p.Options.NumClusters, mebibytes(p.Memory), mebibytes(p.Limit), storage.ErrRefused)}
+}
+
+// mebibytes writes a number of bytes; what is less than 10 MiB is not rounded to MiB.
+func mebibytes(n int64) string {
+	if n < 10<<20 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
 }
 
 // indexName keeps names usable as a directory and in a command line.
@@ -105,6 +113,15 @@ func NewPlan(ctx context.Context, t *table.Table, req CreateRequest) (*Plan, err
 	if p.Vector, err = t.Vector(req.Column); err != nil {
 		return nil, err
 	}
+	if from := req.CentroidsFrom; from != nil {
+		if from.Dim != p.Vector.Dim || from.Metric != p.Options.Metric {
+			return nil, &storage.Error{Op: "copy centroids", Hint: "leave it out to train new ones", Err: fmt.Errorf("the other index has %d dimensions and metric %s, this one %d and %s: %w",
+				from.Dim, from.Metric, p.Vector.Dim, p.Options.Metric, storage.ErrRefused)}
+		}
+		if err := p.Options.copied(from.K); err != nil {
+			return nil, err
+		}
+	}
 	if p.snapshot, err = snapshotOf(t, req.AsOf); err != nil {
 		return nil, err
 	}
@@ -125,8 +142,10 @@ func NewPlan(ctx context.Context, t *table.Table, req CreateRequest) (*Plan, err
 	if err != nil {
 		return nil, err
 	}
-	p.Sample = ivf.SampleSize(p.Rows, int64(req.Options.NumClusters))
-	p.Memory = estimate(p.Rows, largest, p.Sample, p.Vector, req.Options)
+	if req.CentroidsFrom == nil {
+		p.Sample = ivf.SampleSize(p.Rows, int64(p.Options.NumClusters))
+	}
+	p.Memory = estimate(p.Rows, largest, p.Sample, p.Vector, p.Options)
 	return p, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"tidemark/delta"
@@ -13,12 +14,22 @@ import (
 	"tidemark/timeline"
 )
 
-// write makes the two commits of protocol 0.7 under the lease. Nothing is written before this point.
+// commitAttempts bounds how often a commit is tried again because the state moved under it.
+const commitAttempts = 5
+
+// write makes the two commits of protocol 0.7 under the lease. Nothing is written before this point. An attempt that
+// failed is taken out of use again; one that was killed stays BUILDING, invisible, until the next one.
 func (b *bootstrap) write(ctx context.Context) (err error) {
 	if err := b.c.Acquire(ctx); err != nil {
 		return err
 	}
+	reserved := false
 	defer func() {
+		if err != nil && reserved {
+			if left := b.withdraw(context.WithoutCancel(ctx)); left != nil {
+				err = fmt.Errorf("%w; and it is left half built: %w", err, left)
+			}
+		}
 		// The lease is given back even when the caller has given up.
 		err = errors.Join(err, b.c.Release(context.WithoutCancel(ctx)))
 	}()
@@ -26,9 +37,10 @@ func (b *bootstrap) write(ctx context.Context) (err error) {
 	if err := b.c.Update(ctx, b.reserve); err != nil {
 		return fmt.Errorf("reserve generation %d: %w", b.number, err)
 	}
+	reserved = true
 	b.req.progress("write", 1, commits)
-	b.result.Built, err = b.c.Commit(ctx, Batch{
-		Kind: "bootstrap", Revision: b.c.State().Revision, Newest: b.plan.Baseline,
+	b.result.Built, err = b.commit(ctx, Batch{
+		Kind: "bootstrap", Newest: b.plan.Baseline,
 		Build: func(id, _ string) ([]FileRecords, error) { return b.records(id) },
 		Apply: b.applyBuilding,
 	})
@@ -42,8 +54,8 @@ func (b *bootstrap) write(ctx context.Context) (err error) {
 	if err := b.lookAgain(ctx); err != nil {
 		return err
 	}
-	b.result.Activated, err = b.c.Commit(ctx, Batch{
-		Kind: "activate", Revision: b.c.State().Revision, Newest: b.plan.Baseline,
+	b.result.Activated, err = b.commit(ctx, Batch{
+		Kind: "activate", Newest: b.plan.Baseline,
 		Build: func(id, _ string) ([]FileRecords, error) { return b.flip(id) },
 		Apply: b.applyActive,
 	})
@@ -52,6 +64,57 @@ func (b *bootstrap) write(ctx context.Context) (err error) {
 	}
 	b.req.progress("write", commits, commits)
 	return nil
+}
+
+// commit makes a batch visible. When the state moved on meanwhile (another index was dropped) and still has the index as
+// this bootstrap left it, the same batch is made again from the state as it is now.
+func (b *bootstrap) commit(ctx context.Context, batch Batch) (string, error) {
+	st := b.c.State()
+	for attempt := 1; ; attempt++ {
+		batch.Revision = st.Revision
+		id, err := b.c.Commit(ctx, batch)
+		if err == nil || !errors.Is(err, storage.ErrStale) || attempt == commitAttempts {
+			return id, err
+		}
+		now, reloadErr := b.c.Reload(ctx)
+		if reloadErr != nil {
+			return "", fmt.Errorf("%w; and the state cannot be read again: %w", err, reloadErr)
+		}
+		if now.Revision == st.Revision || !reflect.DeepEqual(now.Indexes[b.plan.Index], st.Indexes[b.plan.Index]) {
+			return "", err
+		}
+		st = now
+	}
+}
+
+// withdraw takes the index out of use after a failure, so that the table does not show one that nobody is building. Its
+// number stays used and its files are retired. It does nothing when the failed commit may yet become visible, or when the
+// index is another attempt's by now.
+func (b *bootstrap) withdraw(ctx context.Context) error {
+	st, err := b.c.Reload(ctx)
+	if err != nil || st.Intent != nil || !b.building(st) {
+		return err
+	}
+	return b.c.Update(ctx, func(st *mdt.State) error {
+		if !b.building(st) {
+			return nil
+		}
+		x := st.Indexes[b.plan.Index]
+		x.Generations[len(x.Generations)-1].State, x.Building, x.Dropped = mdt.GenDropped, nil, true
+		if alone(st, b.plan.Index) {
+			st.Restores = nil // as after a drop
+		}
+		return nil
+	})
+}
+
+// building says whether the index of a state is this attempt's, not yet active.
+func (b *bootstrap) building(st *mdt.State) bool {
+	x := st.Indexes[b.plan.Index]
+	if x == nil || x.Dropped || x.LastGeneration() != b.number {
+		return false
+	}
+	return x.Generations[len(x.Generations)-1].State == mdt.GenBuilding
 }
 
 // reserve takes the number for good: whatever happens from here on, the next attempt takes a higher one.
@@ -71,13 +134,18 @@ func (b *bootstrap) reserve(st *mdt.State) error {
 		// What was never activated, or was dropped with the index, is over.
 		x.Generations[i].State = mdt.GenDropped
 	}
+	*x = *b.index(x.Generations)
+	return nil
+}
+
+// index is the index as the state holds it once the number is reserved, after the generations before.
+func (b *bootstrap) index(before []mdt.GenState) *mdt.Index {
 	v := b.plan.Vector
-	*x = mdt.Index{
+	return &mdt.Index{
 		Name: b.plan.Index, Column: b.plan.Column, Element: v.Element, Dim: v.Dim, Options: b.result.Options,
 		Dir:         mdt.PartitionDir(b.plan.Index),
-		Generations: append(x.Generations, mdt.GenState{Number: b.number, State: mdt.GenBuilding}),
+		Generations: append(before, mdt.GenState{Number: b.number, State: mdt.GenBuilding}),
 	}
-	return nil
 }
 
 func (b *bootstrap) applyBuilding(st *mdt.State, id, _ string, files []mdt.DataFile) error {
