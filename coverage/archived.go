@@ -24,6 +24,11 @@ type archiveLook struct {
 // archiveAttempts bounds how often the archive is read again while it is merged under the reader.
 const archiveAttempts = 3
 
+// FindArchived returns the archived instant with that requested or, failing that, completion time.
+func FindArchived(ctx context.Context, st storage.Store, p *timeline.Properties, tl *timeline.Timeline, at string) (timeline.ArchivedRow, bool, error) {
+	return new(archiveLook).find(ctx, st, p, tl, at)
+}
+
 // find returns the archived instant with that requested or, failing that, completion time; of several with the same time a
 // data write goes before others. An instant later than everything that has completed is not archived, so nothing is read
 // for it.

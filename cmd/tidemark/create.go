@@ -14,6 +14,7 @@ import (
 	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
 	"tidemark/sink"
 )
 
@@ -76,15 +77,15 @@ func (a *app) indexCreate(ctx context.Context, url string, f createFlags, req ge
 	if f.plan {
 		p, err := generation.NewPlan(ctx, t, req)
 		if err != nil {
-			return withEarliest(err)
+			return withEarliest(ctx, t, req, err)
 		}
 		return a.showPlan(p)
 	}
 	r, err := a.create(ctx, place, t, req)
 	if err != nil {
-		return withEarliest(err)
+		return withEarliest(ctx, t, req, err)
 	}
-	return a.showCreated(url, r)
+	return a.showCreated(url, t, r)
 }
 
 // create builds an index, with its progress on standard error.
@@ -117,14 +118,35 @@ func loadGeneration(ctx context.Context, place mdt.Place, index string) (*genera
 }
 
 // withEarliest tells programs, and people, from which instant on the table can be read, if a slice of the wanted
-// snapshot is gone.
-func withEarliest(err error) error {
+// snapshot is gone or its instant was archived.
+func withEarliest(ctx context.Context, t *table.Table, req generation.CreateRequest, err error) error {
 	var u *generation.UnreadableError
-	if !errors.As(err, &u) || u.Earliest == "" {
+	if !errors.As(err, &u) {
+		return archivedInstant(ctx, t, req.AsOf, err)
+	}
+	if u.Earliest == "" {
 		return err
 	}
 	return &hinted{err: err, facts: map[string]any{"earliest_readable": u.Earliest},
 		hint: fmt.Sprintf("files of that snapshot are gone; the earliest that can be read: --as-of %s", u.Earliest)}
+}
+
+// archivedInstant explains a snapshot that was not found because its instant has been archived.
+func archivedInstant(ctx context.Context, t *table.Table, at string, err error) error {
+	if _, active := t.Timeline.Find(at); at == "" || active || !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	row, ok, findErr := coverage.FindArchived(ctx, t.Store, t.Props, t.Timeline, at)
+	if findErr != nil || !ok {
+		return errors.Join(err, findErr)
+	}
+	earliest, findErr := t.EarliestReadable(ctx)
+	if findErr != nil || earliest == "" {
+		return errors.Join(err, findErr)
+	}
+	return &hinted{err: fmt.Errorf("choose snapshot: %s %s is archived: %w", row.Action, at, storage.ErrNotFound),
+		facts: map[string]any{"earliest_readable": earliest},
+		hint:  fmt.Sprintf("only snapshots of active instants can be read; the earliest: --as-of %s", earliest)}
 }
 
 // planned is what a bootstrap would read, for programs.
@@ -181,7 +203,7 @@ type created struct {
 	Warnings    []string        `json:"warnings,omitempty"`
 }
 
-func (a *app) showCreated(url string, r *generation.Result) error {
+func (a *app) showCreated(url string, t *table.Table, r *generation.Result) error {
 	v := created{Index: r.Index, Generation: r.Generation, Baseline: r.Baseline.Requested, Rows: r.Rows, Unindexable: r.Unindexable.Count,
 		Duplicates: r.Duplicates.Keys, Clusters: r.Clusters, Blocks: r.Blocks, Deltas: r.Deltas,
 		Commits: []string{r.Built, r.Activated}, Warnings: r.Warnings}
@@ -208,7 +230,11 @@ func (a *app) showCreated(url string, r *generation.Result) error {
 	for _, w := range v.Warnings {
 		a.warn("warning: %s", w)
 	}
-	a.say("next: tidemark sync %s", url)
+	next := "status"
+	if writes := t.Timeline.Writes(); len(writes) > 0 && r.Baseline.Completed != writes[len(writes)-1].Completed {
+		next = "sync"
+	}
+	a.say("next: tidemark %s %s", next, url)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,8 +54,11 @@ type hinted struct {
 func (e *hinted) Error() string { return e.err.Error() }
 func (e *hinted) Unwrap() error { return e.err }
 
-// usage says that the command line of c is wrong and how to find the right one.
+// usage says that the command line of c is wrong and, where the error does not, how to find the right one.
 func usage(c *cobra.Command, err error) error {
+	if hintOf(err) != "" {
+		return &exitError{code: exitUsage, err: err}
+	}
 	return &exitError{code: exitUsage, err: &hinted{err: err, hint: fmt.Sprintf("see '%s --help'", c.CommandPath())}}
 }
 
@@ -128,11 +132,12 @@ func (a *app) reportError(err error) {
 	fmt.Fprintf(a.err, "tidemark: %s\n", text)
 }
 
-// oneLine joins the lines of a text, such as that of joined errors.
+// oneLine joins the lines of a text, such as that of joined errors, and leaves out what two rooms on the way of an error
+// said in the same words.
 func oneLine(s string) string {
 	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
 	for i := range lines {
-		lines[i] = strings.TrimSpace(lines[i])
+		lines[i] = strings.Join(slices.Compact(strings.Split(strings.TrimSpace(lines[i]), ": ")), ": ")
 	}
 	return strings.Join(lines, "; ")
 }

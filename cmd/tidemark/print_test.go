@@ -62,6 +62,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"located", located, "tidemark: sync /data/t: read f: corrupt; look at it\n", []string{`"kind":"corrupt"`, `"hint":"look at it"`}, exitFailed},
 		{"joined", errors.Join(errors.New("one"), errors.New("two")), "tidemark: one; two\n", []string{`"error":"one; two"`, `"kind":"failed"`}, exitFailed},
 		{"facts", &hinted{err: errors.New("gone"), facts: map[string]any{"earliest_readable": "1"}}, "tidemark: gone\n", []string{`"earliest_readable":"1"`}, exitFailed},
+		{"said twice", fmt.Errorf("read f: %w", &storage.Error{Op: "read", Path: "f", Err: storage.ErrNotFound}), "tidemark: read f: not found\n", []string{`"error":"read f: not found"`}, exitFailed},
 		{"code", &exitError{code: exitNotFresh, err: errors.New("stale")}, "tidemark: stale\n", nil, exitNotFresh},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

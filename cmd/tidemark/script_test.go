@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tidemark/fixtures"
+	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/testkit"
 )
 
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 //	[!] unchanged DIR    compare with what was noted
 //	flip FILE OFFSET     change every bit of one byte; a negative offset counts from the end; FILE may be a pattern
 //	cut FILE N           leave the first N bytes; a negative N takes -N bytes away from the end
-//	replace FILE A B     replace text A by B
+//	claim TABLE R C      write into the state that every index's baseline holds the instant requested at R, completed at C
 //	json PATH PATTERN    some line of standard output is a JSON object whose value at PATH (a/b/0) matches PATTERN
 //	exits CODE CMD...    run the program and compare its exit code
 //	oneline stderr       the output is one line and begins with "tidemark: "
@@ -49,7 +50,7 @@ func TestScripts(t *testing.T) {
 			"unchanged": cmdUnchanged,
 			"flip":      cmdFlip,
 			"cut":       cmdCut,
-			"replace":   cmdReplace,
+			"claim":     cmdClaim,
 			"json":      cmdJSON,
 			"exits":     cmdExits,
 			"oneline":   cmdOneLine,
@@ -157,12 +158,16 @@ func cmdCut(ts *testscript.TestScript, _ bool, args []string) {
 	edit(ts, args[0], func(b []byte) []byte { return b[:offset(ts, args[1], len(b))] })
 }
 
-func cmdReplace(ts *testscript.TestScript, _ bool, args []string) {
-	edit(ts, args[0], func(b []byte) []byte {
-		if !strings.Contains(string(b), args[1]) {
-			ts.Fatalf("%s does not hold %q", args[0], args[1])
+func cmdClaim(ts *testscript.TestScript, _ bool, args []string) {
+	edit(ts, filepath.Join(args[0], ".hoodie", ".tidemark", "state.json"), func(b []byte) []byte {
+		st, err := mdt.DecodeState(b)
+		ts.Check(err)
+		for _, x := range st.Indexes {
+			x.Baseline.Instants[args[1]] = args[2]
 		}
-		return []byte(strings.ReplaceAll(string(b), args[1], args[2]))
+		b, err = mdt.EncodeState(st)
+		ts.Check(err)
+		return b
 	})
 }
 

@@ -42,7 +42,11 @@ With the policy FAIL and an index that is not fresh, the exit code is 3 and ther
 			if err != nil {
 				return usage(c, err)
 			}
-			return a.search(c.Context(), args[0], req)
+			err = a.search(c.Context(), args[0], req)
+			if errors.Is(err, search.ErrUsage) {
+				return usage(c, err)
+			}
+			return err
 		},
 	}
 	indexFlag(c, &f.index)
@@ -114,8 +118,6 @@ func (a *app) search(ctx context.Context, url string, req search.Request) error 
 	}
 	answer, err := search.Search(ctx, searchDeps(place), req)
 	switch {
-	case errors.Is(err, search.ErrUsage):
-		return &exitError{code: exitUsage, err: err}
 	case errors.Is(err, storage.ErrStale):
 		return &exitError{code: exitNotFresh, err: &hinted{err: err, facts: factsOf(answer),
 			hint: fmt.Sprintf("catch up first: tidemark sync %s; or ask with --policy WARN or FALLBACK", url)}}

@@ -55,8 +55,8 @@ func needIndex(ctx context.Context, place mdt.Place, url, name string) ([]string
 	slices.Sort(names)
 	switch {
 	case len(names) == 0:
-		return nil, &storage.Error{Op: "find index of", Path: url, Err: fmt.Errorf("the table has none: %w", storage.ErrNotFound),
-			Hint: fmt.Sprintf("create one: tidemark index create %s --column COLUMN", url)}
+		return nil, &hinted{err: fmt.Errorf("no index on %s: %w", url, storage.ErrNotFound),
+			hint: fmt.Sprintf("create one: tidemark index create %s --column COLUMN", url)}
 	case name != "" && !slices.Contains(names, name):
 		return nil, noIndex(name)
 	}
