@@ -318,6 +318,22 @@ func TestWarnsWithoutARecordIndex(t *testing.T) {
 	}
 }
 
+func TestWarnsOfALostRecordIndex(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "mor_basic")
+	for _, p := range st.Paths() {
+		if strings.HasPrefix(p, ".hoodie/metadata/record_index/") {
+			if err := st.Delete(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p, err := generation.NewPlan(t.Context(), openTable(t, st), generation.CreateRequest{Column: "embedding", Options: options(t)})
+	if err != nil || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "list a record index, but it cannot be used") {
+		t.Errorf("warnings %q, %v", p.Warnings, err)
+	}
+}
+
 func TestFirstFrontier(t *testing.T) {
 	t.Parallel()
 	// Two writes are pending that were requested before the newest completed one: they hold the frontier back.

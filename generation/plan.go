@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -135,8 +136,11 @@ func NewPlan(ctx context.Context, t *table.Table, req CreateRequest) (*Plan, err
 		return nil, err
 	}
 	if !m.HasRecordIndex() {
-		p.Warnings = append(p.Warnings, "the table has no record index: exact searches scan the whole table, approximate ones are refused; "+
-			"enable it with hoodie.metadata.global.record.level.index.enable=true")
+		why, remedy := "the table has no record index", "enable it with hoodie.metadata.global.record.level.index.enable=true"
+		if err := m.NoRecordIndex(); m.ListsRecordIndex() {
+			why, remedy = err.Error(), cmp.Or(storage.Hint(err), "let the writer build it anew")
+		}
+		p.Warnings = append(p.Warnings, why+": exact searches scan the whole table, approximate ones are refused; "+remedy)
 	}
 	largest, err := p.measure(ctx, t)
 	if err != nil {

@@ -137,48 +137,55 @@ func TestForeignDeltaCommit(t *testing.T) {
 func TestDamagedMetadata(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name string
-		do   func(st *mem.Store)
-		want error
+		name     string
+		do       func(st *mem.Store)
+		want     error
+		unusable bool // HasRecordIndex says no
 	}{
 		{"log cut", func(st *mem.Store) {
 			p := newestLog(t, st)
 			b := content(t, st, p)
 			st.Put(p, b[:len(b)/2], time.Time{})
-		}, storage.ErrCorrupt},
+		}, storage.ErrCorrupt, false},
 		{"byte flipped in the content", func(st *mem.Store) {
 			p := newestLog(t, st)
 			b := content(t, st, p)
 			b[strings.Index(string(b), "DATABLK*")+60] ^= 0x10
 			st.Put(p, b, time.Time{})
-		}, storage.ErrCorrupt},
-		{"file group hidden", func(st *mem.Store) { remove(t, st, paths(st, recordDir, "record-index-0003-0_")) }, storage.ErrCorrupt},
-		{"partition gone", func(st *mem.Store) { remove(t, st, paths(st, recordDir, "")) }, storage.ErrNotFound},
-		{"files partition gone", func(st *mem.Store) { remove(t, st, paths(st, ".hoodie/metadata/files/", "")) }, storage.ErrNotFound},
-		{"files partition empty", func(st *mem.Store) { remove(t, st, paths(st, ".hoodie/metadata/files/", "files-0000")) }, storage.ErrNotFound},
+		}, storage.ErrCorrupt, false},
+		{"file group hidden", func(st *mem.Store) { remove(t, st, paths(st, recordDir, "record-index-0003-0_")) }, storage.ErrCorrupt, true},
+		{"partition gone", func(st *mem.Store) { remove(t, st, paths(st, recordDir, "")) }, storage.ErrNotFound, true},
+		{"files partition gone", func(st *mem.Store) { remove(t, st, paths(st, ".hoodie/metadata/files/", "")) }, storage.ErrNotFound, false},
+		{"files partition empty", func(st *mem.Store) { remove(t, st, paths(st, ".hoodie/metadata/files/", "files-0000")) }, storage.ErrNotFound, false},
 		{"index per data partition", func(st *mem.Store) {
 			st.Put(recordDir+"record-index-eu-0000-0_0-0-0_00000000000000002.hfile", nil, time.Time{})
-		}, storage.ErrUnsupported},
+		}, storage.ErrUnsupported, true},
 		{"file id without number", func(st *mem.Store) {
 			st.Put(recordDir+"whatever_0-0-0_00000000000000002.hfile", nil, time.Time{})
-		}, storage.ErrUnsupported},
+		}, storage.ErrUnsupported, true},
 		{"base files empty", func(st *mem.Store) {
 			for _, p := range paths(st, recordDir, ".hfile") {
 				st.Put(p, nil, time.Time{})
 			}
-		}, storage.ErrCorrupt},
+		}, storage.ErrCorrupt, false},
 		{"base file of an older slice empty", func(st *mem.Store) {
 			for _, p := range paths(st, recordDir, "_00000000000000002.hfile") {
 				st.Put(p, nil, time.Time{})
 			}
-		}, nil},
+		}, nil, false},
 	}
 	all := fixture(t)
 	for _, tt := range tests {
 		st := all.Clone()
 		tt.do(st)
-		if _, _, _, err := look(st); !errors.Is(err, tt.want) {
+		m, _, _, err := look(st)
+		if !errors.Is(err, tt.want) || m == nil {
 			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		// What the listing shows is known before anything is looked up.
+		if m.HasRecordIndex() == tt.unusable || (m.NoRecordIndex() != nil) != tt.unusable {
+			t.Errorf("%s: has a record index: %t, %v", tt.name, m.HasRecordIndex(), m.NoRecordIndex())
 		}
 	}
 }

@@ -30,7 +30,8 @@ type MDT struct {
 	Props    *timeline.Properties
 	Timeline *timeline.Timeline
 
-	data *timeline.Properties // of the data table
+	data      *timeline.Properties // of the data table
+	noRecords error                // why the record index cannot be used; nil: it can
 
 	mu      sync.Mutex
 	listed  map[string]*partition // guarded by mu
@@ -42,8 +43,8 @@ type MDT struct {
 // Skipped is something that was left out of an answer by a rule of the format, with the reason.
 type Skipped struct{ Path, Reason string }
 
-// Open reads properties and active timeline of the metadata table below the root of st. A table without a metadata table is
-// storage.ErrNotFound.
+// Open reads properties and active timeline of the metadata table below the root of st, and lists the record index if the
+// table has one. A table without a metadata table is storage.ErrNotFound.
 func Open(ctx context.Context, st storage.Store) (*MDT, error) {
 	data, err := timeline.LoadProperties(ctx, st, dataDir)
 	if err != nil {
@@ -57,14 +58,42 @@ func Open(ctx context.Context, st storage.Store) (*MDT, error) {
 		}
 		return nil, fmt.Errorf("open metadata table: %w", err)
 	}
-	return &MDT{
+	m := &MDT{
 		Store: st, Props: p, Timeline: tl, data: data,
 		listed: map[string]*partition{}, files: map[string]*fileData{}, skipped: map[Skipped]bool{},
-	}, nil
+	}
+	return m, m.lookForRecords(ctx)
 }
 
-// HasRecordIndex says whether the table's properties list the record index as ready.
-func (m *MDT) HasRecordIndex() bool { return slices.Contains(m.data.MetadataPartitions, recordIndex) }
+// lookForRecords finds out whether the record index can be used. Only what the store itself could not answer is an error.
+func (m *MDT) lookForRecords(ctx context.Context) error {
+	if !m.ListsRecordIndex() {
+		m.noRecords = &storage.Error{Op: "look up records", Path: recordIndex, Err: fmt.Errorf("no record index: %w", storage.ErrNotFound),
+			Hint: "enable hoodie.metadata.global.record.level.index.enable in the writer and commit once"}
+		return nil
+	}
+	_, err := m.partition(ctx, recordIndex)
+	for _, kind := range []error{storage.ErrNotFound, storage.ErrCorrupt, storage.ErrUnsupported} {
+		if errors.Is(err, kind) {
+			m.noRecords = &storage.Error{Op: "look up records", Path: recordIndex, Hint: storage.Hint(err),
+				Err: fmt.Errorf("the table's properties list a record index, but it cannot be used: %w", err)}
+			return nil
+		}
+	}
+	return err
+}
+
+// HasRecordIndex says whether the table has a record index that can be used: its properties list it as ready, and the files of
+// all its file groups are there.
+func (m *MDT) HasRecordIndex() bool { return m.noRecords == nil }
+
+// ListsRecordIndex says whether the table's properties list a record index, be it usable or not.
+func (m *MDT) ListsRecordIndex() bool {
+	return slices.Contains(m.data.MetadataPartitions, recordIndex)
+}
+
+// NoRecordIndex says why there is no record index that can be used, with a hint; nil if there is one.
+func (m *MDT) NoRecordIndex() error { return m.noRecords }
 
 // Skipped returns what reads through m have left out so far, sorted: log blocks of instants that are not valid, and bytes
 // behind the last block of a log file.

@@ -32,9 +32,8 @@ type Location struct {
 // the data table's active timeline. Only the blocks that can hold a key are read, newest file first. Without a record index it
 // is storage.ErrNotFound, with a record index per data partition storage.ErrUnsupported.
 func (m *MDT) LookupRecords(ctx context.Context, data *timeline.Timeline, keys []string) (map[string]Location, error) {
-	if !m.HasRecordIndex() {
-		return nil, &storage.Error{Op: "look up records", Path: recordIndex, Err: fmt.Errorf("no record index: %w", storage.ErrNotFound),
-			Hint: "enable hoodie.metadata.global.record.level.index.enable in the writer and commit once"}
+	if m.noRecords != nil {
+		return nil, m.noRecords
 	}
 	p, err := m.partition(ctx, recordIndex)
 	if err != nil {
