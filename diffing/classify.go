@@ -3,10 +3,12 @@ package diffing
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"hash/maphash"
 	"slices"
 
 	"tidemark/delta"
+	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/vector/kernel"
 )
@@ -44,9 +46,11 @@ func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, 
 // kept classifies a row whose vector's bytes stayed: it moved, or not even that. It allocates nothing where the caller takes refreshes.
 func (c *comparison) kept(i int, b, n *view) error {
 	t, r, raw := &c.req.Targets[i], &c.results[i], n.raw[c.at[i]]
-	if ok, reason := kernel.Narrow(c.narrow[i], raw, t.Vector.Element.Kernel(), t.Metric); !ok {
-		r.unindexable(reason)
-		return nil
+	if c.req.Refreshes == nil || !plainly(raw, t) {
+		if ok, reason := kernel.Narrow(c.narrow[i], raw, t.Vector.Element.Kernel(), t.Metric); !ok {
+			r.unindexable(reason)
+			return nil
+		}
 	}
 	was, is := c.locator(b), c.locator(n)
 	if was == is {
@@ -57,12 +61,31 @@ func (c *comparison) kept(i int, b, n *view) error {
 		r.Counts[delta.LocatorRefresh]++
 		return c.req.Refreshes.Add(i, Refresh{Key: n.key, Raw: raw, Old: was, New: is})
 	}
-	both := &[2]delta.Version{{Locator: was}, {Locator: is}}
-	both[0].Raw = bytes.Clone(raw)
-	both[0].Vector = slices.Clone(c.narrow[i])
-	both[1].Raw, both[1].Vector = both[0].Raw, both[0].Vector
-	r.add(delta.Change{Class: delta.LocatorRefresh, Key: string(n.key), Old: &both[0], New: &both[1], Instant: c.req.last()})
+	old := c.slab.version(delta.Version{Raw: c.slab.bytes(raw), Vector: c.slab.floats(c.narrow[i]), Locator: was})
+	cur := c.slab.version(delta.Version{Raw: old.Raw, Vector: old.Vector, Locator: is})
+	r.add(delta.Change{Class: delta.LocatorRefresh, Key: string(n.key), Old: old, New: cur, Instant: c.req.last()})
 	return nil
+}
+
+// plainly says that a FLOAT vector is indexable, from its bits: the fast form of kernel.Narrow for nearly every row. False: look closer.
+func plainly(raw []byte, t *Target) bool {
+	if t.Vector.Element != avrox.ElementFloat || len(raw) != 4*t.Vector.Dim {
+		return false
+	}
+	var high, any uint64 // two components at a time: adding 1 to the exponent of one never carries into the other
+	for len(raw) >= 8 {
+		x := binary.LittleEndian.Uint64(raw) & 0x7fffffff_7fffffff
+		any |= x
+		high |= x + 0x00800000_00800000 // the sign bit is set by an exponent of all ones: infinite or NaN
+		raw = raw[8:]
+	}
+	if len(raw) == 4 {
+		x := uint64(binary.LittleEndian.Uint32(raw) &^ (1 << 31))
+		any |= x
+		high |= x + 0x00800000
+	}
+	high &= 0x80000000_80000000
+	return high == 0 && (any != 0 || t.Metric != kernel.Cosine)
 }
 
 // changed classifies any other row.
@@ -100,7 +123,46 @@ func (c *comparison) version(i int, v *view) (*delta.Version, string) {
 	if ok, reason := kernel.Narrow(c.narrow[i], raw, t.Vector.Element.Kernel(), t.Metric); !ok {
 		return nil, reason
 	}
-	return &delta.Version{Raw: bytes.Clone(raw), Vector: slices.Clone(c.narrow[i]), Locator: c.locator(v)}, ""
+	return c.slab.version(delta.Version{Raw: c.slab.bytes(raw), Vector: c.slab.floats(c.narrow[i]), Locator: c.locator(v)}), ""
+}
+
+// slab is memory for what a result owns. Its rows are kept and dropped together, so that they need not be allocated one by one.
+type slab struct {
+	raw      []byte
+	vectors  []float32
+	versions []delta.Version
+}
+
+// slabSize is how many bytes are taken at once: 256 KiB, so that little is lost behind the last row.
+const slabSize = 256 << 10
+
+func (s *slab) bytes(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	if len(b) > cap(s.raw)-len(s.raw) {
+		s.raw = make([]byte, 0, max(slabSize, len(b)))
+	}
+	from := len(s.raw)
+	s.raw = append(s.raw, b...)
+	return s.raw[from:len(s.raw):len(s.raw)]
+}
+
+func (s *slab) floats(v []float32) []float32 {
+	if len(v) > cap(s.vectors)-len(s.vectors) {
+		s.vectors = make([]float32, 0, max(slabSize/4, len(v)))
+	}
+	from := len(s.vectors)
+	s.vectors = append(s.vectors, v...)
+	return s.vectors[from:len(s.vectors):len(s.vectors)]
+}
+
+func (s *slab) version(v delta.Version) *delta.Version {
+	if len(s.versions) == cap(s.versions) {
+		s.versions = make([]delta.Version, 0, 256)
+	}
+	s.versions = append(s.versions, v)
+	return &s.versions[len(s.versions)-1]
 }
 
 // evidence is what the index knows where slices are gone.

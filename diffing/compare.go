@@ -36,6 +36,7 @@ type comparison struct {
 	window  *window
 	met     [256][]uint64 // hashes of the keys that were classified, by their first byte
 	narrow  [][]float32   // by target, for looking only
+	slab    slab
 	work    Work
 }
 

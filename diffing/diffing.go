@@ -55,7 +55,7 @@ type Source interface {
 	ReadAppended(ctx context.Context, before, after table.Slice, c table.Columns, also func(key string) bool, fn func(after bool, r table.Row) error) error
 }
 
-// Rows walks rows. Next returns nil behind the last one; the row is reused, what its slices point to is not.
+// Rows walks rows. Next returns nil behind the last one; the row and what it points to are reused.
 type Rows interface {
 	Next(ctx context.Context) (*table.SliceRow, error)
 }

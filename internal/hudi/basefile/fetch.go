@@ -76,11 +76,15 @@ type window struct {
 	runs    []extent // the only bytes wanted, ascending and apart; nil: all of the chunk
 	fetched []buffer
 	own     buffer
+	joined  buffer // the last piece across two reads
 }
 
 // look returns at least n bytes from off; the chunk holds that many. They are not overwritten later.
 func (w *window) look(ctx context.Context, off, n int64) ([]byte, error) {
 	if b := w.own.slice(off, n); b != nil {
+		return b, nil
+	}
+	if b := w.joined.slice(off, n); b != nil {
 		return b, nil
 	}
 	i := sort.Search(len(w.fetched), func(i int) bool { return w.fetched[i].from > off }) - 1
@@ -89,22 +93,46 @@ func (w *window) look(ctx context.Context, off, n int64) ([]byte, error) {
 			return b, nil
 		}
 	}
-	var tail []byte
-	if have := w.own.from + int64(len(w.own.b)) - off; off >= w.own.from && have > 0 {
-		tail = w.own.b[off-w.own.from:]
+	// What was asked for lies across two reads: it is put together, and the rest of the newer read stays where it is. The joined
+	// piece serves a longer look at the same place.
+	held := w.held(off)
+	have := int64(0)
+	for _, h := range held {
+		have += int64(len(h))
 	}
-	from := off + int64(len(tail))
-	size := n - int64(len(tail))
-	size = max(size, min(windowSize, w.wantedEnd(from)-from))
-	b, err := w.src.ReadRange(ctx, from, size)
-	if err != nil {
-		return nil, err
+	if have < n {
+		from, size := off+have, n-have
+		b, err := w.src.ReadRange(ctx, from, max(size, min(windowSize, w.wantedEnd(from)-from)))
+		if err != nil {
+			return nil, err
+		}
+		w.own = buffer{from, b}
+		if have == 0 {
+			return b, nil
+		}
+		held = append(held, b)
 	}
-	if len(tail) > 0 {
-		b = append(append(make([]byte, 0, len(tail)+len(b)), tail...), b...)
+	out := make([]byte, 0, n)
+	for _, h := range held {
+		out = append(out, h[:min(len(h), int(n)-len(out))]...)
 	}
-	w.own = buffer{off, b}
-	return b, nil
+	w.joined = buffer{off, out}
+	return out, nil
+}
+
+// held returns what is in memory from off on, in pieces.
+func (w *window) held(off int64) [][]byte {
+	end := w.own.from + int64(len(w.own.b))
+	if off >= w.own.from {
+		if off >= end {
+			return nil
+		}
+		return [][]byte{w.own.b[off-w.own.from:]}
+	}
+	if b := w.joined.slice(off, w.own.from-off); b != nil {
+		return [][]byte{b[:w.own.from-off], w.own.b}
+	}
+	return nil
 }
 
 // wantedEnd returns where the wanted bytes that hold off end.

@@ -16,6 +16,8 @@ type page struct {
 	rows    int
 	present []byte // a byte a row, 1 = not null; nil = no nulls possible
 	values  *values
+	buf     []byte   // what the page was unpacked into; nil if it was stored as it is
+	users   int      // cursors that are at the page: buf is used again when none is
 	ids     []uint32 // dictionary indexes, one per value that is not null; nil = values lie in the page
 }
 
@@ -71,7 +73,7 @@ func decodeDictionary(c *column, codec format.CompressionCodec, h *format.PageHe
 	if err := checkCRC(h, body); err != nil {
 		return nil, err
 	}
-	data, err := decompress(codec, body, int(h.UncompressedPageSize))
+	data, err := decompress(codec, body, int(h.UncompressedPageSize), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -83,20 +85,23 @@ func decodeDictionary(c *column, codec format.CompressionCodec, h *format.PageHe
 	return decodeValues(c, format.Plain, int(d.NumValues), data)
 }
 
-// decodePage decodes a data page with the chunk's dictionary (nil = none).
-func decodePage(c *column, codec format.CompressionCodec, h *format.PageHeader, body []byte, dict *values) (*page, error) {
+// decodePage decodes a data page with the chunk's dictionary (nil = none). buf is memory to unpack into; the page has it then.
+func decodePage(c *column, codec format.CompressionCodec, h *format.PageHeader, body []byte, dict *values, buf []byte) (*page, error) {
 	if err := checkCRC(h, body); err != nil {
 		return nil, err
 	}
 	if h.Type == format.DataPageV2 {
-		return decodeV2(c, codec, h, body, dict)
+		return decodeV2(c, codec, h, body, dict, buf)
 	}
 	v1 := h.DataPageHeader.V
-	data, err := decompress(codec, body, int(h.UncompressedPageSize))
+	data, err := decompress(codec, body, int(h.UncompressedPageSize), buf)
 	if err != nil {
 		return nil, err
 	}
 	p := &page{rows: int(v1.NumValues)}
+	if codec != format.Uncompressed {
+		p.buf = data
+	}
 	if c.optional {
 		if v1.DefinitionLevelEncoding != format.RLE {
 			return nil, fmt.Errorf("definition levels in encoding %v: %w", v1.DefinitionLevelEncoding, storage.ErrUnsupported)
@@ -116,7 +121,7 @@ func decodePage(c *column, codec format.CompressionCodec, h *format.PageHeader, 
 	return p, p.decode(c, v1.Encoding, data, dict)
 }
 
-func decodeV2(c *column, codec format.CompressionCodec, h *format.PageHeader, body []byte, dict *values) (*page, error) {
+func decodeV2(c *column, codec format.CompressionCodec, h *format.PageHeader, body []byte, dict *values, buf []byte) (*page, error) {
 	v2 := h.DataPageHeaderV2.V
 	rep, def := int64(v2.RepetitionLevelsByteLength), int64(v2.DefinitionLevelsByteLength)
 	if rep < 0 || def < 0 || rep+def > int64(len(body)) || rep+def > int64(h.UncompressedPageSize) || v2.NumRows != v2.NumValues {
@@ -126,8 +131,11 @@ func decodeV2(c *column, codec format.CompressionCodec, h *format.PageHeader, bo
 	data := body[rep+def:]
 	var err error
 	if !v2.IsCompressed.Valid || v2.IsCompressed.V {
-		if data, err = decompress(codec, data, int(int64(h.UncompressedPageSize)-rep-def)); err != nil {
+		if data, err = decompress(codec, data, int(int64(h.UncompressedPageSize)-rep-def), buf); err != nil {
 			return nil, err
+		}
+		if codec != format.Uncompressed {
+			p.buf = data
 		}
 	}
 	if c.optional {

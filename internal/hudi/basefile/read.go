@@ -146,6 +146,7 @@ type cursor struct {
 	// twin is the cursor of the same column in another file, if pages are to be shared with it; nil or returning nil: there is none.
 	twin         func() *cursor
 	shared       *int
+	spare        []byte // memory of a page that nobody is at
 	raw, rawDict []byte // stored bytes of page and dictionary, headers included
 
 	page     *page
@@ -185,7 +186,7 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 			return err
 		}
 	}
-	c.page = nil
+	c.leave()
 	h, body, raw, err := c.nextPage(ctx)
 	if err != nil {
 		return err
@@ -215,13 +216,26 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 		return nil
 	}
 	c.row, c.val = 0, 0
-	if c.page = c.borrow(raw); c.page != nil {
-		c.raw = raw
-		return nil
-	}
 	c.raw = raw
-	c.page, err = decodePage(c.col, c.ch.codec, h, body, c.dict)
-	return err
+	if c.page = c.borrow(raw); c.page == nil {
+		if c.page, err = decodePage(c.col, c.ch.codec, h, body, c.dict, c.spare); err != nil {
+			return err
+		}
+		c.spare = nil
+	}
+	c.page.users++
+	return nil
+}
+
+// leave ends the use of a page. Whoever is the last to use it unpacks the next one into its memory.
+func (c *cursor) leave() {
+	if c.page == nil {
+		return
+	}
+	if c.page.users--; c.page.users == 0 && c.page.buf != nil {
+		c.spare = c.page.buf
+	}
+	c.page = nil
 }
 
 // loadDictionary reads the page in front of the first data page, if there is one.

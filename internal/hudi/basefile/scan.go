@@ -89,8 +89,7 @@ func (s *Scanner) Next(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Row is the row that Next moved to. Its slice of values is reused by Next; the values themselves stay valid and must
-// not be changed.
+// Row is the row that Next moved to. It is valid until Next is called again, and must not be changed.
 func (s *Scanner) Row() Row { return s.row }
 
 // borrow returns the twin's decoded page if it was decoded from the same bytes in the same way.

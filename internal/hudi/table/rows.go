@@ -7,11 +7,11 @@ import (
 	"tidemark/internal/hudi/basefile"
 )
 
-// SliceRow is one row of a slice as Rows hands it on. Its byte slices alias pages: they stay valid, must not be
-// changed, and keep a page in memory for as long as they are kept.
+// SliceRow is one row of a slice as Rows hands it on. Its byte slices alias pages: they are valid until the next row is
+// asked for, and must not be changed.
 type SliceRow struct {
 	Key []byte
-	// Vectors are the raw stored bytes per vector column; nil is NULL. The outer slice is reused by Next.
+	// Vectors are the raw stored bytes per vector column; nil is NULL.
 	Vectors [][]byte
 	// Position and Commit are as in Row.
 	Position int64
