@@ -67,8 +67,7 @@ type ClusterChange struct {
 
 type built struct {
 	records []KV
-	touched [2]ClusterChange
-	n       int
+	touched []ClusterChange
 	err     error
 }
 
@@ -102,7 +101,7 @@ func (b *Builder) Build(ctx context.Context, changes []Change) (*Batch, error) {
 			return nil, r.err
 		}
 		batch.Records = append(batch.Records, r.records...)
-		for _, t := range r.touched[:r.n] {
+		for _, t := range r.touched {
 			s := sums[t.Cluster]
 			sums[t.Cluster] = Counters{Live: s.Live + t.Add.Live, Delta: s.Delta + t.Add.Delta, Tombstone: s.Tombstone + t.Add.Tombstone}
 			batch.Deltas += int(t.Add.Delta)
@@ -145,8 +144,7 @@ func (b *Builder) one(c *Change) (r built) {
 	if c.Old != nil && moved {
 		t := &Tombstone{DeleteInstant: c.Instant, DeleteReason: ReasonManual}
 		r.records = append(r.records, b.record(c.Key, oldCluster, t))
-		r.touched[r.n] = ClusterChange{Cluster: oldCluster, Add: Counters{Live: -1, Tombstone: 1}}
-		r.n++
+		r.touched = append(r.touched, ClusterChange{Cluster: oldCluster, Add: Counters{Live: -1, Tombstone: 1}})
 	}
 	if c.New != nil {
 		add := Counters{Delta: 1}
@@ -155,8 +153,20 @@ func (b *Builder) one(c *Change) (r built) {
 		}
 		p := NewPosting(c.Key, c.New.Locator, b.Router.Encode(c.New.Vector, newCluster))
 		r.records = append(r.records, b.record(c.Key, newCluster, p))
-		r.touched[r.n] = ClusterChange{Cluster: newCluster, Add: add}
-		r.n++
+		r.touched = append(r.touched, ClusterChange{Cluster: newCluster, Add: add})
+	}
+	gone := []int{oldCluster, newCluster}
+	for _, v := range c.Also {
+		also, err := b.clusterOf(c.Key, v)
+		if err != nil {
+			return built{err: err}
+		}
+		if slices.Contains(gone, also) {
+			continue
+		}
+		gone = append(gone, also)
+		r.records = append(r.records, b.record(c.Key, also, &Tombstone{DeleteInstant: c.Instant, DeleteReason: ReasonManual}))
+		r.touched = append(r.touched, ClusterChange{Cluster: also, Add: Counters{Live: -1, Tombstone: 1}})
 	}
 	return r
 }

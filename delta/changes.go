@@ -64,6 +64,9 @@ type Change struct {
 	Key      string
 	Old, New *Version
 	Instant  string // requested time of the data instant; the last one's after Reduce
+	// Also are further old versions of the key that may have a posting: copies of it elsewhere. Where they are in
+	// neither the old nor the new row's cluster they get a tombstone: one record ends with one live posting.
+	Also []*Version
 }
 
 // Reduce returns the net effect of changes that are given in the order of their data instants: at most one change
@@ -83,6 +86,12 @@ func Reduce(changes []Change) []Change {
 			out = append(out, c)
 			continue
 		}
+		out[i].Also = append(slices.Clip(out[i].Also), c.Also...)
+		if c.New == nil && c.Old != nil && out[i].New != nil && !sameGroup(c.Old.Locator, out[i].New.Locator) {
+			// A copy of the key was deleted in another file group than the one that the batch has put it in.
+			out[i].Also = append(out[i].Also, c.Old)
+			continue
+		}
 		out[i].New, out[i].Instant = c.New, c.Instant
 	}
 	out = slices.DeleteFunc(out, func(c Change) bool { return c.Old == nil && c.New == nil })
@@ -96,6 +105,8 @@ func Reduce(changes []Change) []Change {
 	slices.SortFunc(kept, func(a, b Change) int { return strings.Compare(a.Key, b.Key) })
 	return kept
 }
+
+func sameGroup(a, b Locator) bool { return a.Partition == b.Partition && a.FileID == b.FileID }
 
 // classify compares two states of a row. Bytes that are not known are never equal (design, decision 15).
 func classify(before, after *Version) Class {

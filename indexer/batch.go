@@ -70,6 +70,13 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, limit int
 		if err != nil {
 			return out, fmt.Errorf("compare instant %s: %w", req.Instants[0].Requested, err)
 		}
+		if late := l.isLate(req.Instants[0], req.Incorporated); late && len(out) > 0 {
+			break // its own batch: the index must hold what came before, so that its postings can be asked
+		} else if late {
+			if err := l.settle(ctx, src, req, results, byIndex); err != nil {
+				return out, err
+			}
+		}
 		for i, instant := range req.Instants {
 			cov := covered{instant: instant, meta: req.Metas[i], unit: i < len(req.Instants)-1}
 			if !cov.unit {
@@ -342,7 +349,17 @@ func (l *look) part(ctx context.Context, c cohort, o opened, i int, done []cover
 		instants = append(instants, d.instant)
 		set.Covered[d.instant.Requested] = d.instant.Completed
 	}
-	batch, err := o.gen.Builder().Build(ctx, delta.Reduce(changes))
+	touched := map[table.Group]bool{}
+	for _, d := range done {
+		for _, g := range diffing.Touched([]*timeline.CommitMetadata{d.meta}) {
+			touched[g] = true
+		}
+	}
+	net, err := spare(ctx, o, delta.Reduce(changes), touched)
+	if err != nil {
+		return part{}, fmt.Errorf("look up postings of index %s: %w", o.index.Name, err)
+	}
+	batch, err := o.gen.Builder().Build(ctx, net)
 	if err != nil {
 		return part{}, fmt.Errorf("build postings of index %s: %w", o.index.Name, err)
 	}

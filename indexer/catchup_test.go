@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -425,5 +426,64 @@ func TestCommitWithOldTimes(t *testing.T) {
 	st.Put(".hoodie/timeline/20200101000000000_20200101000000001.commit", b, time.Time{})
 	if s := status(t, p); s.Fresh || *s.LagInstants != 1 {
 		t.Errorf("status: %s, fresh %v", s.State, s.Fresh)
+	}
+}
+
+// A commit whose file is seen late, after later ones were covered: whatever they moved where, the index ends as
+// the table stands.
+func TestLateCommit(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"partition_move", "partition_move_cow", "cow_basic", "mor_basic", "merge_event_time", "replace_ops"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := store(t, name)
+			first := earliestInstant(t, mdt.Inside(start))
+			create(t, mdt.Inside(start), generation.CreateRequest{Column: "embedding", AsOf: first}, map[string]string{"vector.num_clusters": "4"})
+			tb, err := table.Open(t.Context(), start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps := testkit.Oracle(t, name)
+			want := len(live(steps[len(steps)-1], "embedding", kernel.Float, kernel.Cosine))
+			writes := tb.Timeline.Writes()
+			for n, late := range slices.Concat(writes[1:], writes[1:]) {
+				if late.Requested <= first {
+					continue
+				}
+				chunk := n / len(writes[1:]) // all at once, then one by one
+				st := start.Clone()
+				p := mdt.Inside(st)
+				file := ".hoodie/timeline/" + late.File
+				b, info, err := st.ReadFile(t.Context(), file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := st.Delete(t.Context(), file); err != nil {
+					t.Fatal(err)
+				}
+				for _, pending := range []string{late.Requested + ".inflight", late.Requested + "." + string(late.Action) + ".inflight",
+					late.Requested + "." + string(late.Action) + ".requested", late.Requested + ".compaction.requested", late.Requested + ".compaction.inflight"} {
+					if err := st.Delete(t.Context(), ".hoodie/timeline/"+pending); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for n := 1; n > 0; {
+					r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{MaxInstants: chunk})
+					if err != nil {
+						t.Fatalf("%s hidden: %v", late.Requested, err)
+					}
+					n = r.Processed
+				}
+				st.Put(file, b, info.ModTime)
+				if s := status(t, p); s.Fresh {
+					t.Fatalf("%s appeared, and the index is called fresh", late.Requested)
+				}
+				if _, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{}); err != nil {
+					t.Fatalf("%s back: %v", late.Requested, err)
+				}
+				verify(t, p, want, late.Requested+" late")
+				postings(t, p, "embedding_idx") // fails on a key with two live postings
+			}
+		})
 	}
 }

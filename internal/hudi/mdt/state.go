@@ -3,6 +3,8 @@ package mdt
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +23,9 @@ const StateFormat = 1
 // truth about which of our files are visible to our readers. Only sink writes it. docs/format/state.md describes it.
 type State struct {
 	Format int `json:"format"`
+	// Sum is the hex SHA-256 of the encoded state with an empty Sum. EncodeState sets it, DecodeState checks it: a
+	// flipped digit in a baseline or covered set would make an index look fresh that is not.
+	Sum string `json:"sum,omitempty"`
 	// Revision grows with every change of what follows the lease and operator fields; what was computed from one
 	// revision is stale at another.
 	Revision int64 `json:"revision"`
@@ -238,13 +243,36 @@ func (s *State) Clone() *State {
 	return c
 }
 
-// EncodeState returns the bytes of state.json: indented JSON, map keys sorted, so the same state gives the same bytes.
+// EncodeState returns the bytes of state.json: indented JSON, map keys sorted, so the same state gives the same bytes. The
+// state's own Sum is not looked at; the bytes carry the right one.
 func EncodeState(s *State) ([]byte, error) {
+	c := *s
+	sum, err := c.sum()
+	if err != nil {
+		return nil, err
+	}
+	c.Sum = sum
+	return c.encode()
+}
+
+func (s *State) encode() ([]byte, error) {
 	b, err := json.MarshalIndent(s, "", " ")
 	if err != nil {
 		return nil, fmt.Errorf("encode state: %w", err)
 	}
 	return append(b, '\n'), nil
+}
+
+// sum returns what Sum has to be.
+func (s *State) sum() (string, error) {
+	c := *s
+	c.Sum = ""
+	b, err := c.encode()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:]), nil
 }
 
 // DecodeState reads the bytes of state.json. Another format is ErrUnsupported. Anything else that does not fit is
@@ -270,6 +298,10 @@ func DecodeState(b []byte) (*State, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("decode state: bytes after its end: %w", storage.ErrCorrupt)
 	}
+	if sum, err := s.sum(); err != nil || sum != s.Sum {
+		return nil, fmt.Errorf("decode state: checksum differs: %w", errors.Join(err, storage.ErrCorrupt))
+	}
+	s.Sum = "" // of no use in memory: it would differ after the first change
 	return s, s.check()
 }
 

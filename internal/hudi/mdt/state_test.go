@@ -167,3 +167,34 @@ func TestNames(t *testing.T) {
 		t.Error("a group in a foreign name")
 	}
 }
+
+// Every flipped byte of the state object is noticed, or means nothing (white space).
+func TestStateFlips(t *testing.T) {
+	t.Parallel()
+	b, err := EncodeState(fullState())
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := DecodeState(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noticed := 0
+	for i := range b {
+		for _, bit := range []byte{1, 4, 32} {
+			bad := append([]byte(nil), b...)
+			bad[i] ^= bit
+			st, err := DecodeState(bad)
+			if err != nil {
+				noticed++
+				continue
+			}
+			if d := cmp.Diff(whole, st); d != "" {
+				t.Fatalf("byte %d ^ %d is believed:\n%s", i, bit, d)
+			}
+		}
+	}
+	if noticed < 2*len(b) {
+		t.Errorf("%d of %d flips noticed", noticed, 3*len(b))
+	}
+}
