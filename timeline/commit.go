@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/storage"
@@ -57,7 +58,7 @@ func ReadCommit(ctx context.Context, st storage.Store, dir string, p *Properties
 		if inst.State != Completed && (len(b) == 0 || inst.State == Requested || inst.Action != inst.Action.Completes()) {
 			return &CommitMetadata{}, nil // plans are no commit metadata
 		}
-		return ParseCommit(b)
+		return parseCommit(b, inst.State == Completed && inst.Action == ReplaceCommit)
 	})
 	if err != nil {
 		return nil, err
@@ -67,8 +68,12 @@ func ReadCommit(ctx context.Context, st storage.Store, dir string, p *Properties
 }
 
 // ParseCommit decodes commit metadata from the bytes of a timeline file or of an archived instant. Digest is not set. Empty
-// or damaged content is storage.ErrCorrupt.
-func ParseCommit(b []byte) (*CommitMetadata, error) {
+// or damaged content is storage.ErrCorrupt, and so is Avro whose schema lacks a field that every writer's has (a damaged name
+// would read as a commit without changes), and a write stat whose path lies in another partition or file group than it says.
+func ParseCommit(b []byte) (*CommitMetadata, error) { return parseCommit(b, false) }
+
+// parseCommit is ParseCommit that knows whether the commit replaces file groups.
+func parseCommit(b []byte, replaces bool) (*CommitMetadata, error) {
 	if len(b) == 0 {
 		return nil, damaged("file is empty")
 	}
@@ -77,6 +82,13 @@ func ParseCommit(b []byte) (*CommitMetadata, error) {
 	}
 	rec, err := one(b)
 	if err != nil {
+		return nil, err
+	}
+	fields := []string{"partitionToWriteStats", "extraMetadata", "operationType"}
+	if replaces {
+		fields = append(fields, "partitionToReplaceFileIds")
+	}
+	if err := has(rec, "commit metadata", fields...); err != nil {
 		return nil, err
 	}
 	m := &CommitMetadata{Operation: upper(str(rec, "operationType")), Extra: map[string]string{}, Replaced: map[string][]string{}}
@@ -94,10 +106,47 @@ func ParseCommit(b []byte) (*CommitMetadata, error) {
 	stats, _ := rec.Map("partitionToWriteStats")
 	for _, partition := range slices.Sorted(maps.Keys(stats)) {
 		for _, r := range records(stats[partition]) {
-			m.Stats = append(m.Stats, statOf(partition, r))
+			if err := has(r, "write stat", "fileId", "path", "prevCommit"); err != nil {
+				return nil, err
+			}
+			s := statOf(partition, r)
+			if err := s.check(str(r, "partitionPath")); err != nil {
+				return nil, err
+			}
+			m.Stats = append(m.Stats, s)
 		}
 	}
 	return m, nil
+}
+
+// has refuses a record whose schema lacks one of the fields. A field that is null is there.
+func has(r avrox.Record, what string, fields ...string) error {
+	for _, f := range fields {
+		if _, ok := r[f]; !ok {
+			return damaged("%s has no field %s", what, f)
+		}
+	}
+	return nil
+}
+
+// check refuses a stat that contradicts itself: its path lies in its partition and its name begins with its file id, as a base
+// file's does, or with a dot and its file id, as a log file's does. partition is what the stat itself says, "" if nothing.
+func (s WriteStat) check(partition string) error {
+	trim := func(p string) string { return strings.Trim(p, "/") }
+	if partition != "" && trim(partition) != trim(s.Partition) {
+		return damaged("write stat of partition %q stands under partition %q", partition, s.Partition)
+	}
+	if s.Path == "" {
+		return nil
+	}
+	dir, name := path.Split(s.Path)
+	if trim(dir) != trim(s.Partition) {
+		return damaged("write stat of partition %q names the file %s", s.Partition, s.Path)
+	}
+	if name = strings.TrimPrefix(name, "."); s.FileID == "" || name != s.FileID && !strings.HasPrefix(name, s.FileID+"_") {
+		return damaged("write stat of file id %q names the file %s", s.FileID, s.Path)
+	}
+	return nil
 }
 
 func statOf(partition string, r avrox.Record) WriteStat {
@@ -136,6 +185,7 @@ type commitJSON struct {
 
 type statJSON struct {
 	FileID       string           `json:"fileId"`
+	Partition    string           `json:"partitionPath"`
 	Path         string           `json:"path"`
 	PrevCommit   string           `json:"prevCommit"`
 	BaseFile     string           `json:"baseFile"`
@@ -168,12 +218,16 @@ func parseCommitJSON(b []byte) (*CommitMetadata, error) {
 	}
 	for _, partition := range slices.Sorted(maps.Keys(raw.Stats)) {
 		for _, s := range raw.Stats[partition] {
-			m.Stats = append(m.Stats, WriteStat{
+			stat := WriteStat{
 				Partition: partition, FileID: s.FileID, Path: s.Path, PrevCommit: previous(s.PrevCommit),
 				BaseFile: s.BaseFile, PrevBaseFile: s.PrevBaseFile, LogFiles: s.LogFiles,
 				NumWrites: s.NumWrites, NumInserts: s.NumInserts, NumUpdates: s.NumUpdates, NumDeletes: s.NumDeletes,
 				FileSize: s.FileSize, CDC: s.CDC,
-			})
+			}
+			if err := stat.check(s.Partition); err != nil {
+				return nil, err
+			}
+			m.Stats = append(m.Stats, stat)
 		}
 	}
 	return m, nil

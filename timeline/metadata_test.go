@@ -114,6 +114,70 @@ func TestDamagedCommits(t *testing.T) {
 	}
 }
 
+// A byte flipped in a name or a path must not turn a commit into one of fewer, or of other, files. Flips that Avro itself
+// notices are damage, too.
+func TestFlippedCommits(t *testing.T) {
+	t.Parallel()
+	st, _, tl := fixture(t, "cow_basic")
+	whole, _, err := st.ReadFile(t.Context(), ".hoodie/timeline/"+tl.Writes()[2].File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := timeline.ParseCommit(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat := m.Stats[0]
+	for _, text := range []string{`"partitionToWriteStats"`, `"extraMetadata"`, `"operationType"`, `"fileId"`, `"path"`, `"prevCommit"`, stat.Path, stat.FileID} {
+		at := strings.Index(string(whole), text)
+		if at < 0 {
+			t.Fatalf("no %s", text)
+		}
+		b := slices.Clone(whole)
+		b[at+1] ^= 1
+		if _, err := timeline.ParseCommit(b); !errors.Is(err, storage.ErrCorrupt) {
+			t.Errorf("a flip in %s: %v", text, err)
+		}
+	}
+}
+
+func TestFlippedReplaceCommit(t *testing.T) {
+	t.Parallel()
+	st, p, tl := fixture(t, "cow_clustering")
+	inst := first(t, tl.CompletedOf(timeline.ReplaceCommit))
+	whole, _, err := st.ReadFile(t.Context(), ".hoodie/timeline/"+inst.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole[strings.Index(string(whole), `"partitionToReplaceFileIds"`)+1] ^= 1
+	synctest.Test(t, func(t *testing.T) {
+		damaged := files(t, map[string]string{".hoodie/timeline/" + inst.File: string(whole)})
+		if _, err := timeline.ReadCommit(t.Context(), damaged, dotHoodie, p, inst); !errors.Is(err, storage.ErrCorrupt) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestStatsThatContradictThemselves(t *testing.T) {
+	t.Parallel()
+	for stat, want := range map[string]error{
+		`"p":[{"fileId":"f","path":"p/f_1-0-1_001.parquet","partitionPath":"p"}]`: nil,
+		`"p":[{"fileId":"f","path":"p/.f_001.log.1_1-0-1"}]`:                      nil,
+		`"":[{"fileId":"f","path":"f_1-0-1_001.parquet","partitionPath":""}]`:     nil,
+		`"p":[{"fileId":"f"}]`:                                                    nil, // announced
+		`"p":[{"fileId":"f","path":"p/g_1-0-1_001.parquet"}]`:                     storage.ErrCorrupt,
+		`"p":[{"fileId":"f","path":"p/ff_1-0-1_001.parquet"}]`:                    storage.ErrCorrupt,
+		`"p":[{"path":"p/f_1-0-1_001.parquet"}]`:                                  storage.ErrCorrupt,
+		`"p":[{"fileId":"f","path":"q/f_1-0-1_001.parquet"}]`:                     storage.ErrCorrupt,
+		`"p":[{"fileId":"f","path":"f_1-0-1_001.parquet"}]`:                       storage.ErrCorrupt,
+		`"p":[{"fileId":"f","path":"p/f_1-0-1_001.parquet","partitionPath":"q"}]`: storage.ErrCorrupt,
+	} {
+		if _, err := timeline.ParseCommit([]byte(`{"partitionToWriteStats":{` + stat + `}}`)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", stat, err, want)
+		}
+	}
+}
+
 // headerLength is where the first block begins: behind the first sync marker, which also ends the file.
 func headerLength(t *testing.T, whole []byte) int {
 	t.Helper()
