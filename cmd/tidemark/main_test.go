@@ -8,7 +8,30 @@ import (
 	"testing"
 
 	"tidemark/fixtures"
+	"tidemark/internal/testkit"
 )
+
+// The main path in one process, so that the race detector sees the commands' wiring too.
+func TestInProcess(t *testing.T) {
+	t.Parallel()
+	table := testkit.Table(t, "cow_basic")
+	for _, args := range [][]string{
+		{"index", "create", table, "--column", "embedding", "--as-of", "20261130020913200"},
+		{"sync", table},
+		{"status", table},
+		{"markers", table},
+		{"wait", table, "--covers", "20261130020919736", "--timeout", "0"},
+		{"search", table, "--vector", "[1,0,0,0,0,0,0,0]"},
+		{"verify", table},
+		{"index", "list", table},
+		{"index", "drop", table, "--index", "embedding_idx", "--yes-drop", "embedding_idx"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if got := run(t.Context(), args, &stdout, &stderr); got != exitOK || stdout.Len() == 0 {
+			t.Errorf("%q: exit code %d: %s%s", args, got, &stdout, &stderr)
+		}
+	}
+}
 
 // An interrupt ends a command with one line, and the table is as consistent as before.
 func TestInterrupt(t *testing.T) {

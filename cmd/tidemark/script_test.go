@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -21,8 +23,32 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tidemark": func() { os.Exit(start()) }})
+	code := m.Run()
+	if programDir != "" {
+		_ = os.RemoveAll(programDir)
+	}
+	os.Exit(code)
 }
+
+// programDir is the folder of the built program; "" until it is built.
+var programDir string
+
+// program builds the program as `make build` does and returns its path. The scripts and documents run that one: under the
+// race detector, which the tests of the rooms are for, the same commands take ten times as long.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "tidemark-test-")
+	if err != nil {
+		return "", err
+	}
+	programDir = dir
+	file := filepath.Join(dir, "tidemark")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", file, "./cmd/tidemark")
+	build.Dir, build.Env = testkit.Root(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the program: %w: %s", err, out)
+	}
+	return file, nil
+})
 
 // TestScripts runs the command-line scripts in testdata. Beside testscript's own commands they have:
 //
@@ -36,12 +62,18 @@ func TestMain(m *testing.M) {
 //	exits CODE CMD...    run the program and compare its exit code
 //	oneline stderr       the output is one line and begins with "tidemark: "
 func TestScripts(t *testing.T) {
+	t.Parallel()
+	file, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GOLDEN", testkit.Path("golden/mdt-files"))
+			env.Setenv("PATH", filepath.Dir(file)+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
