@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,6 +26,9 @@ const (
 	LogCompaction Action = "logcompaction"
 	Clustering    Action = "clustering"
 )
+
+// actions are those above. Another one is taken for an instant, too, if its times can be: later writers may have more.
+var actions = []Action{Commit, DeltaCommit, ReplaceCommit, Clean, Rollback, Restore, Savepoint, Indexing, SchemaCommit, Compaction, LogCompaction, Clustering}
 
 // Completes returns the action under which a pending action is completed.
 func (a Action) Completes() Action {
@@ -110,6 +114,32 @@ var (
 	instantName   = regexp.MustCompile(`^(\d+)(?:_(\d+))?\.([a-z]+)(?:\.(requested|inflight))?$`)
 )
 
+// reserved begins the times of what was there before the first commit: bootstraps, and first commits of the metadata table.
+const reserved = "0000000000000"
+
+// Years that instants can lie in. The span between any two is less than a time.Duration holds (292 years).
+const (
+	firstYear = 1970
+	lastYear  = 2261
+)
+
+// checkTimes refuses times that no writer can have taken.
+func (n nameOf) checkTimes() error {
+	for _, t := range []string{n.requested, n.completed} {
+		if t == "" || len(t) >= 14 && strings.HasPrefix(t, reserved) {
+			continue
+		}
+		at, err := InstantTime(t, time.UTC)
+		if n := len(t); err != nil || n != 14 && n != 17 && n != 20 {
+			return damaged("instant %s is no calendar time", t)
+		}
+		if y := at.Year(); y < firstYear || y > lastYear {
+			return damaged("instant %s lies in the year %d", t, y)
+		}
+	}
+	return nil
+}
+
 // parseName reads a file name of either layout. Temporary files, checksums and anything else are not instants.
 func parseName(name string) (nameOf, bool) {
 	// A pending commit has no action in its name; the general form would take "inflight" for the action.
@@ -128,6 +158,9 @@ func parseName(name string) (nameOf, bool) {
 		n.state = Inflight
 	}
 	if n.state != Completed && n.completed != "" {
+		return nameOf{}, false
+	}
+	if !slices.Contains(actions, n.action) && n.checkTimes() != nil {
 		return nameOf{}, false
 	}
 	return n, true

@@ -441,11 +441,11 @@ func TestIndexing(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"record","name":"HoodieIndexCommitMetadata","namespace":"org.apache.hudi.avro.model","fields":[{"name":"version","type":["int","null"]},{"name":"operationType","type":["null","string"]},{"name":"indexPartitionInfos","type":["null",{"type":"array","items":{"type":"record","name":"HoodieIndexPartitionInfo","fields":[{"name":"version","type":["int","null"]},{"name":"metadataPartitionPath","type":["null","string"]},{"name":"indexUptoInstant","type":["null","string"]}]}}]}]}`
 	b, err := avrox.WriteContainer(schema, map[string]any{"version": 1, "operationType": "index", "indexPartitionInfos": []any{
-		map[string]any{"version": 1, "metadataPartitionPath": "record_index", "indexUptoInstant": "100"}}}, [16]byte{})
+		map[string]any{"version": 1, "metadataPartitionPath": "record_index", "indexUptoInstant": "20260101000000100"}}}, [16]byte{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := files(t, map[string]string{".hoodie/timeline/101_102.indexing": string(b)})
+	st := files(t, map[string]string{".hoodie/timeline/20260101000000101_20260101000000102.indexing": string(b)})
 	p := mustLoad(t, v9)
 	tl, err := timeline.Load(t.Context(), st, dotHoodie, p)
 	if err != nil {
@@ -455,7 +455,7 @@ func TestIndexing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "indexing", &timeline.IndexMetadata{Operation: "INDEX", Partitions: map[string]string{"record_index": "100"}}, m)
+	equal(t, "indexing", &timeline.IndexMetadata{Operation: "INDEX", Partitions: map[string]string{"record_index": "20260101000000100"}}, m)
 	if len(tl.Writes()) != 0 || tl.Earliest() != "" {
 		t.Error("indexing counts as a data write")
 	}
@@ -471,29 +471,29 @@ func TestTableSchema(t *testing.T) {
 	wide := strings.Replace(rowSchema, `]}`, `,{"name":"later","type":"int"}]}`, 1)
 	quoted := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
 	st := files(t, map[string]string{
-		".hoodie/timeline/100_101.commit":        commit("BULK_INSERT", quoted(rowSchema)),
-		".hoodie/timeline/102_103.commit":        commit("UPSERT", quoted(wide)),
-		".hoodie/timeline/104_105.replacecommit": commit("DELETE_PARTITION", `""`),
-		".hoodie/timeline/106_107.commit":        commit("DELETE", quoted(`"null"`)),
-		".hoodie/timeline/108_109.commit":        commit("COMPACT", quoted(rowSchema)),
-		".hoodie/timeline/110_111.commit":        commit("UPSERT", `null`),
+		".hoodie/timeline/20260101000000100_20260101000000101.commit":        commit("BULK_INSERT", quoted(rowSchema)),
+		".hoodie/timeline/20260101000000102_20260101000000103.commit":        commit("UPSERT", quoted(wide)),
+		".hoodie/timeline/20260101000000104_20260101000000105.replacecommit": commit("DELETE_PARTITION", `""`),
+		".hoodie/timeline/20260101000000106_20260101000000107.commit":        commit("DELETE", quoted(`"null"`)),
+		".hoodie/timeline/20260101000000108_20260101000000109.commit":        commit("COMPACT", quoted(rowSchema)),
+		".hoodie/timeline/20260101000000110_20260101000000111.commit":        commit("UPSERT", `null`),
 	})
 	p := mustLoad(t, v9)
 	tl, err := timeline.Load(t.Context(), st, dotHoodie, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, want := range map[string]string{"": wide, "111": wide, "103": wide, "102": rowSchema, "101": rowSchema} {
+	for at, want := range map[string]string{"": wide, "20260101000000111": wide, "20260101000000103": wide, "20260101000000102": rowSchema, "20260101000000101": rowSchema} {
 		got, err := timeline.TableSchema(t.Context(), st, dotHoodie, p, tl, at)
 		if got != want || err != nil {
 			t.Errorf("at %q: got %s, %v", at, got, err)
 		}
 	}
-	if _, err := timeline.TableSchema(t.Context(), st, dotHoodie, p, tl, "100"); !errors.Is(err, storage.ErrNotFound) || storage.Hint(err) == "" {
+	if _, err := timeline.TableSchema(t.Context(), st, dotHoodie, p, tl, "20260101000000100"); !errors.Is(err, storage.ErrNotFound) || storage.Hint(err) == "" {
 		t.Errorf("before the first commit: %v", err)
 	}
 	p.CreateSchema = rowSchema
-	if got, err := timeline.TableSchema(t.Context(), st, dotHoodie, p, tl, "100"); got != rowSchema || err != nil {
+	if got, err := timeline.TableSchema(t.Context(), st, dotHoodie, p, tl, "20260101000000100"); got != rowSchema || err != nil {
 		t.Errorf("from the properties: %s, %v", got, err)
 	}
 }
@@ -501,7 +501,7 @@ func TestTableSchema(t *testing.T) {
 func TestTableSchemaDoesNotPassADamagedCommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		st := files(t, map[string]string{".hoodie/timeline/100_101.commit": `{"extraMetadata":{"schema":""}}`, ".hoodie/timeline/102_103.commit": ""})
+		st := files(t, map[string]string{".hoodie/timeline/20260101000000100_20260101000000101.commit": `{"extraMetadata":{"schema":""}}`, ".hoodie/timeline/20260101000000102_20260101000000103.commit": ""})
 		p := mustLoad(t, v9)
 		tl, err := timeline.Load(t.Context(), st, dotHoodie, p)
 		if err != nil {

@@ -19,8 +19,9 @@ type Timeline struct {
 }
 
 // Load lists the active instants of the timeline that belongs to dir (".hoodie" for a data table, ".hoodie/metadata/.hoodie"
-// for its metadata table). It makes one listing. Files that are no instants are ignored. A missing timeline folder is
-// storage.ErrNotFound.
+// for its metadata table). It makes one listing. Files that are no instants are ignored; one that would be an instant
+// but for a time that no writer can have taken is storage.ErrCorrupt: to ignore it could hide a commit, to follow it leads
+// nowhere. A missing timeline folder is storage.ErrNotFound.
 func Load(ctx context.Context, st storage.Store, dir string, p *Properties) (*Timeline, error) {
 	if err := p.CheckTimeline(); err != nil {
 		return nil, err
@@ -33,6 +34,14 @@ func Load(ctx context.Context, st storage.Store, dir string, p *Properties) (*Ti
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list timeline %s: %w", folder, err)
+	}
+	for _, info := range infos {
+		if n, ok := parseName(path.Base(info.Path)); ok && !info.IsDir {
+			if err := n.checkTimes(); err != nil {
+				return nil, &storage.Error{Op: "list timeline", Path: info.Path, Err: err,
+					Hint: "no writer with a right clock makes such a file: find out where it comes from, and roll that instant back or move the file away"}
+			}
+		}
 	}
 	return build(infos, p.Zone), nil
 }

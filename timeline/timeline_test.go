@@ -64,39 +64,41 @@ func equal(t *testing.T, what string, want, got any) {
 func TestNamesOfLayout2(t *testing.T) {
 	t.Parallel()
 	tl := line(t, 2,
-		"103.commit.requested", "103.inflight", "103_108.commit",
-		"104.deltacommit.requested", "104.deltacommit.inflight",
-		"105.compaction.requested", "105.compaction.inflight", "105_107.commit",
-		"106.clustering.requested",
-		"109.clustering.requested", "109.clustering.inflight", "109_110.replacecommit",
-		"111.logcompaction.requested", "111_112.deltacommit",
-		"113.inflight",
-		"103.savepoint.inflight", "103_114.savepoint",
-		"115.rollback.requested",
+		"20260101000000103.commit.requested", "20260101000000103.inflight", "20260101000000103_20260101000000108.commit",
+		"20260101000000104.deltacommit.requested", "20260101000000104.deltacommit.inflight",
+		"20260101000000105.compaction.requested", "20260101000000105.compaction.inflight", "20260101000000105_20260101000000107.commit",
+		"20260101000000106.clustering.requested",
+		"20260101000000109.clustering.requested", "20260101000000109.clustering.inflight", "20260101000000109_20260101000000110.replacecommit",
+		"20260101000000111.logcompaction.requested", "20260101000000111_20260101000000112.deltacommit",
+		"20260101000000113.inflight",
+		"20260101000000103.savepoint.inflight", "20260101000000103_20260101000000114.savepoint",
+		"20260101000000115.rollback.requested",
 		// not instants:
-		"history", ".116_117.commit.crc", "._116_117.commit", "116_117.commit.tmp", "116_117.commit.requested", "x.commit", "118.", "118.requested",
-		"hoodie.properties", "119.COMMIT", "120_121_122.commit", "123.commit.inflight.tmp",
+		"history", ".20260101000000116_20260101000000117.commit.crc", "._20260101000000116_20260101000000117.commit",
+		"20260101000000116_20260101000000117.commit.tmp", "20260101000000116_20260101000000117.commit.requested", "x.commit",
+		"20260101000000118.", "20260101000000118.requested",
+		"hoodie.properties", "20260101000000119.COMMIT", "20260101000000120_20260101000000121_20260101000000122.commit", "20260101000000123.commit.inflight.tmp",
 	)
 	equal(t, "instants", []string{
-		"105 107 commit completed was compaction",
-		"103 108 commit completed",
-		"109 110 replacecommit completed was clustering",
-		"111 112 deltacommit completed was logcompaction",
-		"103 114 savepoint completed",
-		"104  deltacommit inflight",
-		"106  clustering requested",
-		"113  commit inflight",
-		"115  rollback requested",
+		"20260101000000105 20260101000000107 commit completed was compaction",
+		"20260101000000103 20260101000000108 commit completed",
+		"20260101000000109 20260101000000110 replacecommit completed was clustering",
+		"20260101000000111 20260101000000112 deltacommit completed was logcompaction",
+		"20260101000000103 20260101000000114 savepoint completed",
+		"20260101000000104  deltacommit inflight",
+		"20260101000000106  clustering requested",
+		"20260101000000113  commit inflight",
+		"20260101000000115  rollback requested",
 	}, show(tl.Instants()))
 	equal(t, "writes", []string{
-		"105 107 commit completed was compaction",
-		"103 108 commit completed",
-		"109 110 replacecommit completed was clustering",
-		"111 112 deltacommit completed was logcompaction",
+		"20260101000000105 20260101000000107 commit completed was compaction",
+		"20260101000000103 20260101000000108 commit completed",
+		"20260101000000109 20260101000000110 replacecommit completed was clustering",
+		"20260101000000111 20260101000000112 deltacommit completed was logcompaction",
 	}, show(tl.Writes()))
 	equal(t, "pending", 4, len(tl.Pending()))
-	equal(t, "savepoints", []string{"103 114 savepoint completed"}, show(tl.CompletedOf(timeline.Savepoint)))
-	if i, _ := tl.Find("105"); i.File != "105_107.commit" || i.Plan != "105.compaction.requested" {
+	equal(t, "savepoints", []string{"20260101000000103 20260101000000114 savepoint completed"}, show(tl.CompletedOf(timeline.Savepoint)))
+	if i, _ := tl.Find("20260101000000105"); i.File != "20260101000000105_20260101000000107.commit" || i.Plan != "20260101000000105.compaction.requested" {
 		t.Errorf("compaction has file %s and plan %s", i.File, i.Plan)
 	}
 }
@@ -156,16 +158,39 @@ func TestDerivedCompletionTimes(t *testing.T) {
 	}
 }
 
+// A time that no writer can have taken is neither followed nor passed over: both could hide a commit.
+func TestImpossibleTimes(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"99999999999999999.commit", "99999999999999999_20260101000000000.commit", "20260101000000000_99999999999999999.deltacommit", "20261301000000000.inflight",
+		"99991231235959999_99991231235959999.commit", "22620101000000000.clean.requested", "19691231235959.commit", "20260101.commit", "202601010000001.commit",
+	} {
+		st := files(t, map[string]string{".hoodie/timeline/20260101000000000_20260101000000001.commit": "", ".hoodie/timeline/" + name: ""})
+		_, err := timeline.Load(t.Context(), st, dotHoodie, &timeline.Properties{Version: 9, Layout: 2, Zone: "UTC", TimelinePath: "timeline"})
+		if !errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrUnsupported) || !strings.Contains(err.Error(), name) || storage.Hint(err) == "" {
+			t.Errorf("%s: %v, hint %q", name, err, storage.Hint(err))
+		}
+	}
+	tl := line(t, 2, "20260101000000_20260101000001.commit", "22611231235959999_22611231235959999.commit", "19700101000000000.clean.requested",
+		"00000000000000_20260101000000000.deltacommit", "00000000000001.commit.requested", "00000000000000002_20260101000000000.deltacommit",
+		"20260101000000000001.deltacommit", "123.json", "99999999999999999.note")
+	if n := len(tl.Instants()); n != 7 {
+		t.Errorf("%d instants, want 7: %v", n, show(tl.Instants()))
+	}
+}
+
 // Nothing relies on completion order agreeing with requested order (O-TL-05, O-TL-08).
 func TestCompletionOrderDecides(t *testing.T) {
 	t.Parallel()
 	equal(t, "writes", []string{
-		"103 104 commit completed",
-		"102 105 commit completed",
-		"101 106 commit completed",
-		"100 107 deltacommit completed",
-		"100x"[:3] + " 107 replacecommit completed",
-	}, show(line(t, 2, "101_106.commit", "102_105.commit", "103_104.commit", "100_107.deltacommit", "100_107.replacecommit").Writes()))
+		"20260101000000103 20260101000000104 commit completed",
+		"20260101000000102 20260101000000105 commit completed",
+		"20260101000000101 20260101000000106 commit completed",
+		"20260101000000100 20260101000000107 deltacommit completed",
+		"20260101000000100 20260101000000107 replacecommit completed",
+	}, show(line(t, 2, "20260101000000101_20260101000000106.commit", "20260101000000102_20260101000000105.commit",
+		"20260101000000103_20260101000000104.commit", "20260101000000100_20260101000000107.deltacommit",
+		"20260101000000100_20260101000000107.replacecommit").Writes()))
 }
 
 // Instants of 14 and 17 digits are compared as texts, as Hudi does (O-TL-07).
@@ -183,20 +208,22 @@ func TestBothPrecisions(t *testing.T) {
 func TestEarliestAndIsCompleted(t *testing.T) {
 	t.Parallel()
 	// Commits 103 and 105 are kept by savepoints while 104 and 106 are archived (O-TL-10); cleans do not count.
-	tl := line(t, 2, "102_102.clean", "103_113.commit", "103_123.savepoint", "105_115.commit", "105_125.savepoint",
-		"107.deltacommit.requested", "108_118.commit", "109.compaction.requested")
-	equal(t, "earliest", "107", tl.Earliest())
+	tl := line(t, 2, "20260101000000102_20260101000000102.clean", "20260101000000103_20260101000000113.commit",
+		"20260101000000103_20260101000000123.savepoint", "20260101000000105_20260101000000115.commit",
+		"20260101000000105_20260101000000125.savepoint",
+		"20260101000000107.deltacommit.requested", "20260101000000108_20260101000000118.commit", "20260101000000109.compaction.requested")
+	equal(t, "earliest", "20260101000000107", tl.Earliest())
 	for _, tt := range []struct {
 		requested, completed string
 		ok                   bool
 	}{
-		{"103", "113", true}, // active, not the savepoint's completion
-		{"104", "", true},    // archived
-		{"107", "", false},   // pending
-		{"108", "118", true},
-		{"109", "", false}, // pending compaction
-		{"110", "", false}, // unknown and not older than the active timeline
-		{"118", "", false}, // a completion time is no requested time
+		{"20260101000000103", "20260101000000113", true}, // active, not the savepoint's completion
+		{"20260101000000104", "", true},                  // archived
+		{"20260101000000107", "", false},                 // pending
+		{"20260101000000108", "20260101000000118", true},
+		{"20260101000000109", "", false}, // pending compaction
+		{"20260101000000110", "", false}, // unknown and not older than the active timeline
+		{"20260101000000118", "", false}, // a completion time is no requested time
 	} {
 		completed, ok := tl.IsCompleted(tt.requested)
 		if completed != tt.completed || ok != tt.ok {
@@ -204,15 +231,19 @@ func TestEarliestAndIsCompleted(t *testing.T) {
 		}
 	}
 	empty := line(t, 2)
-	if _, ok := empty.IsCompleted("100"); ok || empty.Earliest() != "" {
+	if _, ok := empty.IsCompleted("20260101000000100"); ok || empty.Earliest() != "" {
 		t.Error("an empty timeline knows of a completed instant")
 	}
 }
 
 func TestFind(t *testing.T) {
 	t.Parallel()
-	tl := line(t, 2, "100_104.commit", "100_109.savepoint", "104.deltacommit.inflight", "101_105.commit")
-	for at, want := range map[string]string{"100": "100_104.commit", "104": "104.deltacommit.inflight", "105": "101_105.commit", "109": "100_109.savepoint"} {
+	tl := line(t, 2, "20260101000000100_20260101000000104.commit", "20260101000000100_20260101000000109.savepoint",
+		"20260101000000104.deltacommit.inflight", "20260101000000101_20260101000000105.commit")
+	for at, want := range map[string]string{"20260101000000100": "20260101000000100_20260101000000104.commit",
+		"20260101000000104": "20260101000000104.deltacommit.inflight",
+		"20260101000000105": "20260101000000101_20260101000000105.commit",
+		"20260101000000109": "20260101000000100_20260101000000109.savepoint"} {
 		if got, ok := tl.Find(at); got.File != want || !ok {
 			t.Errorf("%s: got %s, want %s", at, got.File, want)
 		}
@@ -220,21 +251,22 @@ func TestFind(t *testing.T) {
 	if _, ok := tl.Find("99"); ok {
 		t.Error("found an instant that is not there")
 	}
-	if c, ok := tl.CompletionOf("100"); c != "104" || !ok {
-		t.Errorf("completion of 100: %s %v", c, ok)
+	if c, ok := tl.CompletionOf("20260101000000100"); c != "20260101000000104" || !ok {
+		t.Errorf("completion of 20260101000000100: %s %v", c, ok)
 	}
-	if _, ok := tl.CompletionOf("104"); ok {
+	if _, ok := tl.CompletionOf("20260101000000104"); ok {
 		t.Error("a pending instant has a completion time")
 	}
 }
 
 func TestEqual(t *testing.T) {
 	t.Parallel()
-	a := line(t, 2, "100_104.commit", "105.deltacommit.inflight")
-	if !a.Equal(line(t, 2, "100_104.commit", "105.deltacommit.inflight")) {
+	a := line(t, 2, "20260101000000100_20260101000000104.commit", "20260101000000105.deltacommit.inflight")
+	if !a.Equal(line(t, 2, "20260101000000100_20260101000000104.commit", "20260101000000105.deltacommit.inflight")) {
 		t.Error("equal timelines differ")
 	}
-	if a.Equal(line(t, 2, "100_104.commit", "105_106.deltacommit")) || a.Equal(line(t, 2, "100_104.commit")) {
+	if a.Equal(line(t, 2, "20260101000000100_20260101000000104.commit",
+		"20260101000000105_20260101000000106.deltacommit")) || a.Equal(line(t, 2, "20260101000000100_20260101000000104.commit")) {
 		t.Error("different timelines are equal")
 	}
 }
