@@ -51,6 +51,16 @@ func blockError(s Slice, b logfile.Block, err error) error {
 		Err: fmt.Errorf("%s block of %s at byte %d: %w", b.Type, b.Instant(), b.Offset, err)}
 }
 
+// checkWritten refuses a log that a completed commit says it wrote and in which no block is that commit's: its rows would
+// silently be missing.
+func checkWritten(file *File, blocks []logfile.Block) error {
+	if !slices.Contains(file.writers, file.Instant) || slices.ContainsFunc(blocks, func(b logfile.Block) bool { return b.Instant() == file.Instant }) {
+		return nil
+	}
+	return &storage.Error{Op: "read log file", Path: file.Path, Hint: "the file is damaged: restore it from a copy",
+		Err: fmt.Errorf("commit %s wrote it, and none of its %d blocks is of that instant: %w", file.Instant, len(blocks), storage.ErrCorrupt)}
+}
+
 // effective returns the blocks of a slice's logs that count, in merge order. read holds the blocks of files that were read
 // already, by path, and takes in those read now.
 func (t *Table) effective(ctx context.Context, s Slice, read map[string][]logfile.Block) ([]logfile.Block, error) {
@@ -64,6 +74,9 @@ func (t *Table) effective(ctx context.Context, s Slice, read map[string][]logfil
 					return nil, &storage.Error{Op: "read log file", Path: file.Path, Err: gone(err)}
 				}
 				of = append(of, b)
+			}
+			if err := checkWritten(file, of); err != nil {
+				return nil, err
 			}
 			read[file.Path] = of
 		}

@@ -220,6 +220,13 @@ func TestDamagedFiles(t *testing.T) {
 		w.put(l.path, b[:size])
 		w.wantErr(table.Cut{}, storage.ErrCorrupt, l.path)
 	}
+	// A log whose only block says that it is of another instant: the commit's rows must not silently be missing.
+	{
+		w := newWorld(t, nil)
+		l := w.log(10, data(9, row(10)))
+		w.commit("deltacommit", 10, 11, nil, l)
+		w.wantErr(table.Cut{}, storage.ErrCorrupt, l.path)
+	}
 	// Damage in the middle of a log of the right length: nothing of the slice is trusted.
 	w := newWorld(t, nil)
 	l := w.log(10, data(10, row(10)), data(10, val{key: "b", ts: 1, v: 2}), data(10, row(11)))
