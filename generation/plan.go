@@ -61,10 +61,12 @@ type Plan struct {
 	Slices   int              // file slices
 	Files    int              // files to read
 	Bytes    int64            // their size
-	Rows     int64            // rows at most: those of base files, and as many as logs could hold
-	Sample   int64            // rows to train on (RFC-109 section 5.1); 0 when centroids are copied
-	Memory   int64            // estimated peak, bytes
-	Limit    int64            // bytes
+	// Rows is a bound, not a count: rows of base files, deleted ones too, and rows written to logs, however often the same ones.
+	// A log whose commit is archived counts with as many rows as its size could hold. Only reading would tell how many are live.
+	Rows   int64
+	Sample int64 // rows to train on (RFC-109 section 5.1); 0 when centroids are copied
+	Memory int64 // estimated peak, bytes
+	Limit  int64 // bytes
 	// Warnings are what the operator should know; none of them stops a bootstrap.
 	Warnings []string
 
@@ -124,7 +126,7 @@ func NewPlan(ctx context.Context, t *table.Table, req CreateRequest) (*Plan, err
 		}
 	}
 	if p.snapshot, err = snapshotOf(t, req.AsOf); err != nil {
-		return nil, err
+		return nil, archived(ctx, t, req.AsOf, err)
 	}
 	p.Baseline, p.Instants = p.snapshot.newest, len(p.snapshot.baseline.Instants)
 	p.Frontier = p.snapshot.frontier.Completed
@@ -177,7 +179,15 @@ func (p *Plan) measure(ctx context.Context, t *table.Table) (largest int64, err 
 		for _, l := range s.Logs {
 			p.Files++
 			p.Bytes += l.Size
-			rows += l.Size/int64(p.Vector.Bytes()) + 1
+			n := l.Size/int64(p.Vector.Bytes()) + 1
+			written, known, err := t.LogRows(ctx, l)
+			if err != nil {
+				return 0, err
+			}
+			if known {
+				n = min(n, written)
+			}
+			rows += n
 		}
 		p.Rows += rows
 		largest = max(largest, rows)

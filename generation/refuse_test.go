@@ -83,6 +83,54 @@ func TestCreateAsOfACleanedInstantNamesTheEarliest(t *testing.T) {
 	}
 }
 
+// TestCreateAsOfAnArchivedInstant tells archived from never there.
+func TestCreateAsOfAnArchivedInstant(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "archived")
+	first := testkit.Oracle(t, "archived")[0].Instants[0]
+	earliest, err := openTable(t, st).EarliestReadable(t.Context())
+	if err != nil || earliest == "" {
+		t.Fatal(earliest, err)
+	}
+	for _, at := range []string{first.Requested, first.Completion} {
+		_, err := create(t, st, generation.CreateRequest{Column: "embedding", AsOf: at})
+		var gone *generation.UnreadableError
+		if !errors.As(err, &gone) || gone.Earliest != earliest || !strings.Contains(err.Error(), at+" is archived") || !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("%s: %v", at, err)
+		}
+		if !strings.Contains(storage.Hint(err), earliest) {
+			t.Errorf("%s: hint %q", at, storage.Hint(err))
+		}
+	}
+	for _, at := range []string{"20010101000000000", first.Requested[:16] + "x", "99990101000000000"} {
+		_, err := create(t, st, generation.CreateRequest{Column: "embedding", AsOf: at})
+		var gone *generation.UnreadableError
+		if errors.As(err, &gone) || !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
+
+// TestPlanBoundsRows takes what commits say they wrote for rows in logs, not what would fit.
+func TestPlanBoundsRows(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"mor_basic", "merge_event_time", "elements_mor", "nbcc_event_time", "v8", "pending"} {
+		st := fixture(t, name)
+		column := "embedding"
+		if name == "elements_mor" {
+			column = "e32"
+		}
+		p, err := generation.NewPlan(t.Context(), openTable(t, st), generation.CreateRequest{Column: column, Options: options(t)})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		steps := testkit.Oracle(t, name)
+		if n := int64(len(steps[len(steps)-1].Rows)); p.Rows < n || p.Rows > 3*n {
+			t.Errorf("%s: at most %d rows planned, there are %d", name, p.Rows, n)
+		}
+	}
+}
+
 // withoutMDT is a table whose metadata table was deleted.
 func withoutMDT(t testing.TB, name string) *mem.Store {
 	t.Helper()

@@ -3,13 +3,15 @@ package generation
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
+	"tidemark/timeline"
 )
 
-// UnreadableError says that a file of the wanted snapshot is no longer there. Its kinds are those of Err (among them
-// storage.ErrNotFound) and storage.ErrRefused.
+// UnreadableError says that a file of the wanted snapshot is no longer there, or that its instant is archived, so that it is
+// not known which files it had. Its kinds are those of Err (among them storage.ErrNotFound) and storage.ErrRefused.
 type UnreadableError struct {
 	// Earliest is the requested time of the first instant, in completion order, from which on every snapshot is readable;
 	// "" if there is none.
@@ -40,4 +42,65 @@ func gone(ctx context.Context, t *table.Table, err error) error {
 		return errors.Join(err, findErr)
 	}
 	return &UnreadableError{Earliest: earliest, Err: err}
+}
+
+// archived turns err, by which asOf is not on the active timeline, into an UnreadableError if the archived timeline has it.
+func archived(ctx context.Context, t *table.Table, asOf string, err error) error {
+	if asOf == "" || !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	there, lookErr := inArchive(ctx, t, asOf)
+	if lookErr != nil {
+		return fmt.Errorf("%w; and the archived timeline cannot be searched: %w", err, lookErr)
+	}
+	if !there {
+		return err
+	}
+	earliest, findErr := t.EarliestReadable(ctx)
+	if findErr != nil {
+		return fmt.Errorf("%w; and no other can be proposed: %w", err, findErr)
+	}
+	return &UnreadableError{Earliest: earliest, Err: fmt.Errorf("instant %s is archived: %w", asOf, storage.ErrNotFound)}
+}
+
+// archiveAttempts bounds how often the archive is searched again while it is merged under the reader.
+const archiveAttempts = 3
+
+// inArchive says whether an instant with that requested or completion time is archived. Layout 1's archive is not read: what
+// lies before its active timeline counts as archived.
+func inArchive(ctx context.Context, t *table.Table, at string) (bool, error) {
+	if t.Props.Layout != 2 {
+		return at < t.Timeline.Earliest(), nil
+	}
+	if writes := t.Timeline.Writes(); len(writes) > 0 && at > writes[len(writes)-1].Completed {
+		return false, nil // what is archived had completed before
+	}
+	for attempt := 1; ; attempt++ {
+		there, err := searchArchive(ctx, t, at)
+		if err == nil || attempt == archiveAttempts || !errors.Is(err, storage.ErrNotFound) {
+			return there, err
+		}
+	}
+}
+
+func searchArchive(ctx context.Context, t *table.Table, at string) (bool, error) {
+	files, err := timeline.ArchiveFiles(ctx, t.Store, table.HoodieDir, t.Props)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range files {
+		if at < f.Min { // nothing completes before it is requested
+			continue
+		}
+		rows, err := t.ArchivedRows(ctx, f.Path, f.Size)
+		if err != nil {
+			return false, &storage.Error{Op: "read archive file", Path: f.Path, Err: err}
+		}
+		for _, r := range rows {
+			if r.Requested == at || r.Completed == at {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }

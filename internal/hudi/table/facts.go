@@ -23,6 +23,7 @@ type fact struct {
 	file    *File // Present and Size unset
 	writers []string
 	expect  int64
+	rows    int64 // rows that its writers say they wrote; deletes are not among them
 }
 
 func newFacts() *facts {
@@ -51,6 +52,7 @@ func (f *facts) addCommit(requested string, m *timeline.CommitMetadata) {
 			if k := f.know(s.Partition, path.Base(s.Path)); k != nil {
 				k.wrote(requested)
 				k.expect = max(k.expect, s.FileSize)
+				k.rows += s.NumWrites
 			}
 		}
 		for _, name := range s.LogFiles {
@@ -89,6 +91,23 @@ func (f *facts) addClean(m *timeline.CleanMetadata) {
 			f.know(partition, path.Base(strings.TrimSuffix(name, "/")))
 		}
 	}
+}
+
+// LogRows returns how many rows a log file holds at most, by the commit that wrote it. Not known (false) for a log of an
+// archived commit, and before version 8, where commits share log files.
+func (t *Table) LogRows(ctx context.Context, log File) (rows int64, known bool, err error) {
+	if t.Props.Version < 8 {
+		return 0, false, nil
+	}
+	f, err := t.facts(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	k := f.files[log.Path]
+	if k == nil || len(k.writers) == 0 {
+		return 0, false, nil
+	}
+	return k.rows, true, nil
 }
 
 // facts reads the metadata of the active timeline once.
