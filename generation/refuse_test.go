@@ -111,6 +111,15 @@ func TestCreateAsOfAnArchivedInstant(t *testing.T) {
 	}
 }
 
+// An instant that is not there is just that, also where the archive cannot be read.
+func TestPlanAsOfInAnOldLayout(t *testing.T) {
+	t.Parallel()
+	_, err := generation.NewPlan(t.Context(), openTable(t, fixture(t, "v6")), generation.CreateRequest{Column: "embedding", Options: options(t), AsOf: "20010101000000000"})
+	if !errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestPlanBoundsRows takes what commits say they wrote for rows in logs, not what would fit.
 func TestPlanBoundsRows(t *testing.T) {
 	t.Parallel()

@@ -49,44 +49,44 @@ func archived(ctx context.Context, t *table.Table, asOf string, err error) error
 	if asOf == "" || !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
-	there, lookErr := inArchive(ctx, t, asOf)
+	what, lookErr := inArchive(ctx, t, asOf)
 	if lookErr != nil {
 		return fmt.Errorf("%w; and the archived timeline cannot be searched: %w", err, lookErr)
 	}
-	if !there {
+	if what == "" {
 		return err
 	}
 	earliest, findErr := t.EarliestReadable(ctx)
 	if findErr != nil {
 		return fmt.Errorf("%w; and no other can be proposed: %w", err, findErr)
 	}
-	return &UnreadableError{Earliest: earliest, Err: fmt.Errorf("instant %s is archived: %w", asOf, storage.ErrNotFound)}
+	return &UnreadableError{Earliest: earliest, Err: fmt.Errorf("%s %s is archived: %w", what, asOf, storage.ErrNotFound)}
 }
 
 // archiveAttempts bounds how often the archive is searched again while it is merged under the reader.
 const archiveAttempts = 3
 
-// inArchive says whether an instant with that requested or completion time is archived. Layout 1's archive is not read: what
-// lies before its active timeline counts as archived.
-func inArchive(ctx context.Context, t *table.Table, at string) (bool, error) {
+// inArchive returns the action of the archived instant with that requested or completion time, "" if there is none. Layout 1's
+// archive is not read: no table that can be indexed has it.
+func inArchive(ctx context.Context, t *table.Table, at string) (timeline.Action, error) {
 	if t.Props.Layout != 2 {
-		return at < t.Timeline.Earliest(), nil
+		return "", nil
 	}
 	if writes := t.Timeline.Writes(); len(writes) > 0 && at > writes[len(writes)-1].Completed {
-		return false, nil // what is archived had completed before
+		return "", nil // what is archived had completed before
 	}
 	for attempt := 1; ; attempt++ {
-		there, err := searchArchive(ctx, t, at)
+		what, err := searchArchive(ctx, t, at)
 		if err == nil || attempt == archiveAttempts || !errors.Is(err, storage.ErrNotFound) {
-			return there, err
+			return what, err
 		}
 	}
 }
 
-func searchArchive(ctx context.Context, t *table.Table, at string) (bool, error) {
+func searchArchive(ctx context.Context, t *table.Table, at string) (timeline.Action, error) {
 	files, err := timeline.ArchiveFiles(ctx, t.Store, table.HoodieDir, t.Props)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	for _, f := range files {
 		if at < f.Min { // nothing completes before it is requested
@@ -94,13 +94,13 @@ func searchArchive(ctx context.Context, t *table.Table, at string) (bool, error)
 		}
 		rows, err := t.ArchivedRows(ctx, f.Path, f.Size)
 		if err != nil {
-			return false, &storage.Error{Op: "read archive file", Path: f.Path, Err: err}
+			return "", &storage.Error{Op: "read archive file", Path: f.Path, Err: err}
 		}
 		for _, r := range rows {
 			if r.Requested == at || r.Completed == at {
-				return true, nil
+				return r.Action, nil
 			}
 		}
 	}
-	return false, nil
+	return "", nil
 }
