@@ -1,10 +1,11 @@
 package generation
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"tidemark/delta"
@@ -80,11 +81,18 @@ func (b *bootstrap) commit(ctx context.Context, batch Batch) (string, error) {
 		if reloadErr != nil {
 			return "", fmt.Errorf("%w; and the state cannot be read again: %w", err, reloadErr)
 		}
-		if now.Revision == st.Revision || !reflect.DeepEqual(now.Indexes[b.plan.Index], st.Indexes[b.plan.Index]) {
+		if now.Revision == st.Revision || !same(now.Indexes[b.plan.Index], st.Indexes[b.plan.Index]) {
 			return "", err
 		}
 		st = now
 	}
+}
+
+// same compares what the state object would hold of two indexes.
+func same(a, b *mdt.Index) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
 // withdraw takes the index out of use after a failure, so that the table does not show one that nobody is building. Its
