@@ -112,9 +112,9 @@ func TestRewriteReadsOnce(t *testing.T) {
 
 // A file group larger than the memory limit passes, whether rows keep their order or have lost it.
 func TestMemoryStaysBounded(t *testing.T) {
-	const limit = 48 << 20
+	const limit = 40 << 20
 	for _, shuffle := range []bool{false, true} {
-		x := big{codec: "snappy", dir: filepath.Join(t.TempDir(), "t"), rows: 60001, dim: 256, pages: 1000, share: 0.001, shuffle: shuffle}
+		x := big{codec: "snappy", dir: filepath.Join(t.TempDir(), "t"), rows: 30001, dim: 256, pages: 1000, share: 0.001, shuffle: shuffle}
 		src, req := x.open(t)
 		d := &discard{}
 		req.Refreshes, req.Window, req.TempDir = d, 4<<20, t.TempDir()
@@ -143,7 +143,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r[0].Counts[delta.VectorUpdate] != 60 || d.rows != 60001-60 {
+		if r[0].Counts[delta.VectorUpdate] != 30 || d.rows != 30001-30 {
 			t.Errorf("shuffle %v: counts %v, %d handed over", shuffle, r[0].Counts, d.rows)
 		}
 		if shuffle == (r[0].Work.Spilled == 0) || r[0].Work.Held > 5<<20 {
