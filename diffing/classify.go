@@ -21,6 +21,10 @@ func (c *comparison) meet(b, n *view) error {
 	}
 	h := maphash.Bytes(c.seed, key.key)
 	c.met[h>>56] = append(c.met[h>>56], h)
+	if b == nil || n == nil {
+		at := c.places[key.place]
+		c.lone[string(key.key)] = table.Group{Partition: at.Partition, FileID: at.FileID}
+	}
 	return c.classify(b, n)
 }
 

@@ -34,8 +34,9 @@ type comparison struct {
 	before  *side           // rows of keys apart
 	after   *side
 	window  *window
-	met     [256][]uint64 // hashes of the keys that were classified, by their first byte
-	narrow  [][]float32   // by target, for looking only
+	met     [256][]uint64          // hashes of the keys that were classified, by their first byte
+	lone    map[string]table.Group // keys that only one side has, and where
+	narrow  [][]float32            // by target, for looking only
 	slab    slab
 	work    Work
 }
@@ -57,8 +58,8 @@ var errCopies = errors.New("record keys occur more than once")
 // Degraded. If an after-slice is gone the error is storage.ErrStale: the unit must be taken together with later
 // instants (design decision 12); Readable tells in advance.
 //
-// Copies of a key are found among all rows that are read. One that lies in a group whose base file stayed, and in none of its new
-// log blocks, is not read, as little as one in a group that the unit did not touch.
+// Copies of a key are found among all rows of the touched groups: a key that appears or disappears is looked up in those whose base
+// file stayed as well. One in a group that the unit did not touch is not seen.
 func Compare(ctx context.Context, src Source, req Request) ([]Result, error) {
 	c := &comparison{src: src, req: req, seed: maphash.MakeSeed(), gone: map[table.Group]bool{}}
 	c.columns, c.at = columnsOf(req.Targets)
@@ -94,6 +95,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	c.work.Examined = 0
 	c.before, c.after, c.blind, c.places = newSide(), newSide(), map[string]bool{}, nil
 	c.results, c.met, c.narrow = make([]Result, len(c.req.Targets)), [256][]uint64{}, nil
+	c.lone = map[string]table.Group{}
 	pairs, degraded, err := c.slices()
 	if err != nil {
 		return err
@@ -109,6 +111,9 @@ func (c *comparison) run(ctx context.Context) (err error) {
 		}
 	}
 	if err := c.window.finish(); err != nil {
+		return err
+	}
+	if err := c.elsewhere(ctx, pairs); err != nil {
 		return err
 	}
 	if err := c.copies(); err != nil {
@@ -229,6 +234,40 @@ func (c *comparison) appended(ctx context.Context, p pairOf) error {
 	}
 	if err != nil {
 		return fmt.Errorf("read logs of %s at %s: %w", p.group, c.req.last(), err)
+	}
+	return nil
+}
+
+// elsewhere looks for keys that only one side has in the other groups whose base file stayed: there they may have been all the time,
+// unread. One that is found is a copy (design decision 17).
+func (c *comparison) elsewhere(ctx context.Context, pairs []pairOf) error {
+	found := false
+	for _, p := range pairs {
+		if p.before == nil || p.after == nil || !table.Appended(*p.before, *p.after) {
+			continue
+		}
+		keys := map[string]bool{}
+		for key, g := range c.lone {
+			if g != p.group {
+				keys[key] = true
+			}
+		}
+		if len(keys) == 0 {
+			continue
+		}
+		err := c.src.ReadKeys(ctx, *p.after, table.Columns{}, keys, func(r table.Row) error {
+			if c.apart == nil {
+				c.apart = map[uint64]bool{}
+			}
+			c.apart[maphash.String(c.seed, r.Key)], found = true, true
+			return nil
+		})
+		if err != nil {
+			return c.failed(p, true, err)
+		}
+	}
+	if found {
+		return errCopies
 	}
 	return nil
 }

@@ -53,6 +53,8 @@ type Source interface {
 	// ReadAppended hands on the rows of two slices that can differ, as table.Table does. It is asked only where
 	// table.Appended holds.
 	ReadAppended(ctx context.Context, before, after table.Slice, c table.Columns, also func(key string) bool, fn func(after bool, r table.Row) error) error
+	// ReadKeys hands on the merged rows of some keys, as table.Table does.
+	ReadKeys(ctx context.Context, s table.Slice, c table.Columns, keys map[string]bool, fn func(table.Row) error) error
 }
 
 // Rows walks rows. Next returns nil behind the last one; the row and what it points to are reused.

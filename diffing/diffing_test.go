@@ -83,6 +83,17 @@ func (r *fakeRows) Next(context.Context) (*table.SliceRow, error) {
 	return &table.SliceRow{Key: []byte(x.Key), Vectors: x.Vectors, Position: x.Position, Commit: []byte(x.CommitTime)}, nil
 }
 
+func (f fake) ReadKeys(_ context.Context, s table.Slice, _ table.Columns, keys map[string]bool, fn func(table.Row) error) error {
+	for _, r := range f.slices[s.Group][s.Instant] {
+		if keys[r.Key] {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (f fake) ReadAppended(_ context.Context, before, after table.Slice, _ table.Columns, _ func(string) bool, fn func(bool, table.Row) error) error {
 	if err := f.readMerged(before, func(r table.Row) error { return fn(false, r) }); err != nil {
 		return err

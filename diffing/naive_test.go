@@ -40,6 +40,10 @@ func (r real) ReadAppended(ctx context.Context, before, after table.Slice, c tab
 	return r.table.ReadAppended(ctx, before, after, c, also, fn)
 }
 
+func (r real) ReadKeys(ctx context.Context, s table.Slice, c table.Columns, keys map[string]bool, fn func(table.Row) error) error {
+	return r.table.ReadKeys(ctx, s, c, keys, fn)
+}
+
 var _ diffing.Source = real{}
 
 // naiveSide is every row of the touched groups by key; of copies the one written last stays (design decision 17).

@@ -164,6 +164,10 @@ func (s source) ReadAppended(ctx context.Context, before, after table.Slice, c t
 	return s.table.ReadAppended(ctx, before, after, c, also, fn)
 }
 
+func (s source) ReadKeys(ctx context.Context, sl table.Slice, c table.Columns, keys map[string]bool, fn func(table.Row) error) error {
+	return s.table.ReadKeys(ctx, sl, c, keys, fn)
+}
+
 // opened is an active index with its generation.
 type opened struct {
 	index *mdt.Index

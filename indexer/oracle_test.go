@@ -168,6 +168,11 @@ func TestFollowOracle(t *testing.T) {
 		{"nbcc_event_time", "embedding", kernel.Float, nil},
 		{"nbcc_overlap_compaction", "embedding", kernel.Float, nil},
 		{"sql_created", "embedding", kernel.Float, nil},
+		{"keys_unicode", "embedding", kernel.Float, nil},
+		{"virtual_keys", "embedding", kernel.Float, nil},
+		{"cdc", "embedding", kernel.Float, nil},
+		{"cow_pending_clustering", "embedding", kernel.Float, nil},
+		{"merge_noop", "embedding", kernel.Float, nil},
 	} {
 		t.Run(tc.table, func(t *testing.T) {
 			t.Parallel()
