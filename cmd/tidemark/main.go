@@ -34,7 +34,32 @@ func start() int {
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	// Read here and again by cobra, which stops at the first wrong flag and would then not know how to say so.
-	a := &app{out: stdout, err: stderr, json: slices.Contains(args, "--json")}
+	out := &checked{w: stdout}
+	a := &app{out: out, err: stderr, json: slices.Contains(args, "--json")}
+	code := a.run(ctx, args)
+	if out.err != nil { // an answer that got lost must not look like success
+		a.warn("write output: %v; nothing is lost but what was to be printed", out.err)
+		return max(code, exitFailed)
+	}
+	return code
+}
+
+// checked remembers the first error of a writer.
+type checked struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checked) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// run is run with the streams in place.
+func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

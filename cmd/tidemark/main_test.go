@@ -5,6 +5,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"tidemark/fixtures"
@@ -68,6 +69,25 @@ func TestInterrupt(t *testing.T) {
 			if before[path] != after[path] {
 				t.Errorf("%q: changed %s", args, path)
 			}
+		}
+	}
+}
+
+// full is a device without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// Output that cannot be written is no success.
+func TestLostOutput(t *testing.T) {
+	t.Parallel()
+	table := testkit.Table(t, "cow_basic")
+	for _, args := range [][]string{{"version"}, {"index", "create", table, "--column", "embedding", "--plan"}} {
+		var stderr bytes.Buffer
+		if code := run(t.Context(), args, full{}, &stderr); code == exitOK {
+			t.Errorf("%q: exit code 0", args)
+		} else if code != exitOK && !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%q: %s", args, &stderr)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -94,13 +95,13 @@ func (f *searchFlags) request(c *cobra.Command) (search.Request, error) {
 	text, from := []byte(f.vector), "--vector"
 	if f.vectorFile != "" {
 		var err error
-		if text, err = os.ReadFile(f.vectorFile); err != nil {
+		if text, err = readVectorFile(f.vectorFile); err != nil {
 			return req, fmt.Errorf("--vector-file: %w", err)
 		}
 		from = f.vectorFile
 	}
 	if len(text) > 0 {
-		if err := json.Unmarshal(text, &req.Vector); err != nil {
+		if err := parseVector(text, &req.Vector); err != nil {
 			return req, fmt.Errorf("%s: not a JSON array of numbers: %w", from, err)
 		}
 	}
@@ -181,4 +182,37 @@ func (a *app) showAnswer(req search.Request, answer *search.Answer) {
 	if answer.Reason != "" {
 		a.say("note: %s", answer.Reason)
 	}
+}
+
+// maxVectorFile bounds the bytes of a --vector-file: a query of 65,536 dimensions takes less.
+const maxVectorFile = 4 << 20
+
+// readVectorFile reads a query file. One that does not end is not read to its end.
+func readVectorFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxVectorFile+1))
+	if err == nil && len(b) > maxVectorFile {
+		err = fmt.Errorf("%s is longer than %d bytes: no query vector", name, maxVectorFile)
+	}
+	return b, err
+}
+
+// parseVector reads a JSON array of numbers. null is no number: JSON would take it for 0.
+func parseVector(text []byte, v *[]float64) error {
+	var items []*float64
+	if err := json.Unmarshal(text, &items); err != nil {
+		return err
+	}
+	*v = nil
+	for i, x := range items {
+		if x == nil {
+			return fmt.Errorf("component %d is null, not a number", i)
+		}
+		*v = append(*v, *x)
+	}
+	return nil
 }
