@@ -2,6 +2,7 @@ package search
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"tidemark/internal/hudi/mdt"
@@ -30,8 +31,9 @@ func TestRequestsThatCannotBeAsked(t *testing.T) {
 	} {
 		r := good
 		c.change(&r)
-		if err := r.check(); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrUsage) {
-			t.Errorf("%s: got %v", c.name, err)
+		err := r.check()
+		if (err == nil) != c.ok || err != nil && (!errors.Is(err, ErrUsage) || storage.Hint(err) == "") {
+			t.Errorf("%s: got %v, hint %q", c.name, err, storage.Hint(err))
 		}
 	}
 }
@@ -64,6 +66,9 @@ func TestPick(t *testing.T) {
 		if c.kind != nil && !errors.Is(err, c.kind) || c.kind == nil && (err != nil || got.Name != c.want) {
 			t.Errorf("%s: got %v, %v", c.name, got, err)
 		}
+		if err != nil && storage.Hint(err) == "" {
+			t.Errorf("%s: no hint", c.name)
+		}
 	}
 }
 
@@ -72,6 +77,9 @@ func TestDecide(t *testing.T) {
 	fresh, stale := Freshness{Fresh: true}, Freshness{Reason: "catching up"}
 	ready := situation{fresh: fresh, active: true, recordIndex: true}
 	behind := situation{fresh: stale, active: true, recordIndex: true}
+	damaged := situation{fresh: stale, active: true, recordIndex: true, remedy: "build it anew",
+		broken: &indexError{err: fmt.Errorf("a file: %w", storage.ErrCorrupt)}}
+	short := situation{fresh: fresh, active: true, recordIndex: true, short: true}
 	for _, c := range []struct {
 		name   string
 		mode   Mode
@@ -88,7 +96,16 @@ func TestDecide(t *testing.T) {
 		{"stale, FALLBACK", Approximate, Fallback, behind, BruteForce, nil},
 		{"stale, brute force", BruteForce, Fail, behind, BruteForce, nil},
 		{"no record index", ExactRerank, Fail, situation{fresh: fresh, active: true}, BruteForce, nil},
-		{"no record index, approximate", Approximate, Fallback, situation{fresh: fresh, active: true}, "", storage.ErrRefused},
+		{"no record index, approximate", Approximate, Fail, situation{fresh: fresh, active: true}, "", storage.ErrRefused},
+		{"no record index, approximate, WARN", Approximate, Warn, situation{fresh: fresh, active: true}, "", storage.ErrRefused},
+		{"no record index, approximate, FALLBACK", Approximate, Fallback, situation{fresh: fresh, active: true}, BruteForce, nil},
+		{"damaged", ExactRerank, Fail, damaged, "", storage.ErrCorrupt},
+		{"damaged, WARN", ExactRerank, Warn, damaged, "", storage.ErrCorrupt},
+		{"damaged, FALLBACK", Approximate, Fallback, damaged, BruteForce, nil},
+		{"damaged, brute force", BruteForce, Fail, damaged, BruteForce, nil},
+		{"short query", ExactRerank, Warn, short, "", ErrUsage},
+		{"short query, FALLBACK", ExactRerank, Fallback, short, BruteForce, nil},
+		{"short query, brute force", BruteForce, Fail, short, BruteForce, nil},
 		{"no record index and stale", ExactRerank, Fail, situation{fresh: stale, active: true}, "", storage.ErrStale},
 		{"no generation", ExactRerank, Warn, situation{fresh: fresh}, "", storage.ErrNotFound},
 		{"no generation, FALLBACK", ExactRerank, Fallback, situation{}, BruteForce, nil},

@@ -59,7 +59,7 @@ func (e *engine) run(ctx context.Context) error {
 		e.answer.Stats.Clusters = probes
 		found, all, err := e.collect(ctx, order[:probes], limit)
 		if err != nil {
-			return err
+			return &indexError{err: err}
 		}
 		found = slices.DeleteFunc(found, func(c candidate) bool { _, old := judged[c.key]; return old })
 		for _, c := range found {

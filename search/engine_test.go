@@ -15,6 +15,7 @@ import (
 	"tidemark/delta"
 	"tidemark/generation"
 	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 	"tidemark/internal/vector/ivf"
@@ -112,16 +113,17 @@ func (w *world) update(key string, v []float32) {
 	w.record(delta.PostingKey(1, uint32(after), 0, key), delta.NewPosting(key, at, w.g.Encode(v, after)))
 }
 
-func (w *world) Scan(_ context.Context, prefix []byte, fn func([]byte, avrox.Record) error) error {
+func (w *world) ScanEntries(_ context.Context, prefix []byte, fn func(mdt.Entry) error) error {
 	for _, kv := range w.kvs {
 		if !bytes.HasPrefix(kv.Key, prefix) {
 			continue
 		}
-		rec, _, err := w.schema.Decode(kv.Value)
+		// The slices of an entry are valid during the call only.
+		e := mdt.Entry{Key: bytes.Clone(kv.Key), Value: bytes.Clone(kv.Value), Schema: w.schema}
+		err := fn(e)
+		clear(e.Key)
+		clear(e.Value)
 		if err != nil {
-			return err
-		}
-		if err := fn(kv.Key, rec); err != nil {
 			return err
 		}
 	}
@@ -294,11 +296,7 @@ func TestBoundOfCandidates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rec, _, err := w.schema.Decode(kv.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := delta.DecodeRecord(rec)
+			r, err := delta.Decode(w.schema, bytes.Clone(kv.Value))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -385,7 +383,8 @@ func TestCorruptPostings(t *testing.T) {
 			key = delta.BlockKey(1, 0, 0, 77)
 		}
 		w.record(key, record)
-		if err := w.engine(t, w.vector("k0001"), 5, 1).run(t.Context()); !errors.Is(err, storage.ErrCorrupt) {
+		err := w.engine(t, w.vector("k0001"), 5, 1).run(t.Context())
+		if broken := new(*indexError); !errors.Is(err, storage.ErrCorrupt) || !errors.As(err, broken) || (*broken).records {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -407,11 +406,13 @@ func TestQueryVectors(t *testing.T) {
 		{"infinite after narrowing", kernel.L2, []float64{1, 1e300}, false},
 		{"zero for cosine", kernel.Cosine, []float64{0, 0}, false},
 		{"zero after narrowing", kernel.Cosine, []float64{0, 1e-300}, false},
-		{"zero for dot", kernel.Dot, []float64{0, 0}, false},
+		{"zero for dot", kernel.Dot, []float64{0, 0}, true},
+		{"short for cosine", kernel.Cosine, []float64{0, 1e-9}, true},
 		{"zero for L2", kernel.L2, []float64{0, 0}, true},
 	} {
-		if _, err := newQuery(c.m, column, c.v); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrUsage) {
-			t.Errorf("%s: got %v", c.name, err)
+		_, err := newQuery(c.m, column, c.v)
+		if (err == nil) != c.ok || err != nil && (!errors.Is(err, ErrUsage) || storage.Hint(err) == "") {
+			t.Errorf("%s: got %v, hint %q", c.name, err, storage.Hint(err))
 		}
 	}
 }

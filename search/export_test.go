@@ -1,66 +1,125 @@
 package search
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
 
-	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
+	"tidemark/internal/storage/mem"
+	"tidemark/internal/testkit"
 )
+
+var fixtures sync.Map // name → *fixture
+
+type fixture struct {
+	once sync.Once
+	st   *mem.Store
+}
+
+// Fixture returns a private copy of a fixture table in memory. The table is unpacked once.
+func Fixture(t testing.TB, name string) *mem.Store {
+	t.Helper()
+	v, _ := fixtures.LoadOrStore(name, &fixture{})
+	f := v.(*fixture)
+	f.once.Do(func() {
+		st, err := mem.FromDir(name, testkit.Table(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.st = st
+	})
+	if f.st == nil {
+		t.Fatalf("fixture %s was not unpacked", name)
+	}
+	return f.st.Clone()
+}
 
 // Asker asks one pinned index many queries and takes the rows from memory: what the index finds, without the cost of
 // reading files for each query.
 type Asker struct{ s *session }
 
-// OpenAsker pins snapshot and index. rows are the table's rows by key.
+// OpenAsker pins snapshot and index, and asks the record index for all rows at once. rows are the table's rows by key.
 func OpenAsker(ctx context.Context, d Deps, r Request, rows map[string]table.Row) (*Asker, error) {
 	s, err := open(ctx, d, r)
+	if err == nil && s.broken != nil {
+		err = s.broken
+	}
 	if err != nil {
 		return nil, err
 	}
-	s.rows, s.view = memory(rows), &keeping{view: s.view, kept: map[string][]kept{}}
+	where, err := s.snapshot.locate(ctx, slices.Sorted(maps.Keys(rows)))
+	if err != nil {
+		return nil, err
+	}
+	s.live, s.rows, s.view = located(where), memory(rows), &keeping{view: s.view, kept: map[string][]mdt.Entry{}}
 	return &Asker{s}, nil
 }
 
-// Ask answers from the index.
-func (a *Asker) Ask(ctx context.Context, vector []float64) (*Answer, error) {
+// Ask returns the k nearest rows by the index.
+func (a *Asker) Ask(ctx context.Context, vector []float64, k int) (*Answer, error) {
 	s := *a.s
-	s.request.Key, s.request.Vector, s.answer = "", vector, &Answer{}
-	if err := s.ask(ctx); err != nil {
-		return nil, err
-	}
-	err := s.indexed(ctx, ExactRerank)
+	s.request.Vector, s.request.K, s.answer = vector, k, &Answer{}
+	err := s.find(ctx, ExactRerank)
 	return s.answer, err
 }
+
+// SearchUnreadable is Search with an index whose postings cannot be read, which comes out only during the scan.
+func SearchUnreadable(ctx context.Context, d Deps, r Request, err error) (*Answer, error) {
+	s, openErr := open(ctx, d, r)
+	if openErr != nil {
+		return nil, openErr
+	}
+	s.view = unreadable{err}
+	return s.run(ctx, true)
+}
+
+type unreadable struct{ err error }
+
+func (u unreadable) ScanEntries(context.Context, []byte, func(mdt.Entry) error) error { return u.err }
 
 // keeping reads each prefix once.
 type keeping struct {
 	view postings
-	kept map[string][]kept
+	kept map[string][]mdt.Entry
 }
 
-type kept struct {
-	key []byte
-	rec avrox.Record
-}
-
-func (k *keeping) Scan(ctx context.Context, prefix []byte, fn func([]byte, avrox.Record) error) error {
+func (k *keeping) ScanEntries(ctx context.Context, prefix []byte, fn func(mdt.Entry) error) error {
 	if _, ok := k.kept[string(prefix)]; !ok {
 		k.kept[string(prefix)] = nil
-		if err := k.view.Scan(ctx, prefix, func(key []byte, rec avrox.Record) error {
-			k.kept[string(prefix)] = append(k.kept[string(prefix)], kept{key, rec})
+		if err := k.view.ScanEntries(ctx, prefix, func(e mdt.Entry) error {
+			e.Key, e.Value = bytes.Clone(e.Key), bytes.Clone(e.Value)
+			k.kept[string(prefix)] = append(k.kept[string(prefix)], e)
 			return nil
 		}); err != nil {
 			return err
 		}
 	}
-	for _, r := range k.kept[string(prefix)] {
-		if err := fn(r.key, r.rec); err != nil {
+	for _, e := range k.kept[string(prefix)] {
+		if err := fn(e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// located is a record index in memory.
+type located map[string]table.Group
+
+func (l located) locate(_ context.Context, keys []string) (map[string]table.Group, error) {
+	out := map[string]table.Group{}
+	for _, key := range keys {
+		if g, ok := l[key]; ok {
+			out[key] = g
+		}
+	}
+	return out, nil
 }
 
 type memory map[string]table.Row

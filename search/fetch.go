@@ -25,7 +25,7 @@ type sliceReader struct {
 // others by key. A position is a hint: where it shows another key, the row is looked for by its key in the same slice
 // (R89).
 func (r *sliceReader) fetch(ctx context.Context, g table.Group, wanted []candidate, fn func(table.Row) error) error {
-	s, ok, err := r.snapshot.files.Slice(g, table.Cut{})
+	s, ok, err := r.snapshot.slice(g)
 	if err != nil || !ok {
 		return err
 	}

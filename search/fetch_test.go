@@ -3,13 +3,14 @@ package search
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"tidemark/delta"
 	"tidemark/internal/hudi/table"
-	"tidemark/internal/storage/mem"
-	"tidemark/internal/testkit"
+	"tidemark/internal/storage"
 )
 
 // largest returns the rows of the table's largest file slice.
@@ -40,11 +41,7 @@ func largest(t *testing.T, s *snapshot, c table.Columns) (table.Slice, []table.R
 
 func pinned(t *testing.T, name string) *snapshot {
 	t.Helper()
-	st, err := mem.FromDir(name, testkit.Table(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := pin(t.Context(), st)
+	s, err := pin(t.Context(), Fixture(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +106,36 @@ func TestFetchChecksLocators(t *testing.T) {
 		}
 		if err := (&sliceReader{snapshot: s, columns: c, stats: &Stats{}}).fetch(t.Context(), table.Group{FileID: "nobody"}, nil, nil); err != nil {
 			t.Errorf("a group that is not shown: %v", err)
+		}
+	}
+}
+
+// A file that the newest snapshot needs cannot have been cleaned.
+func TestLostFileOfTheNewestSnapshot(t *testing.T) {
+	t.Parallel()
+	st := Fixture(t, "cow_basic")
+	s, err := pin(t.Context(), st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice, rows := largest(t, s, table.Columns{})
+	if err := st.Delete(t.Context(), slice.Base.Path); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = pin(t.Context(), st); err != nil {
+		t.Fatal(err)
+	}
+	none := func(table.Row) error { return nil }
+	r := &sliceReader{snapshot: s, stats: &Stats{}}
+	for what, err := range map[string]error{
+		"scan":  s.scan(t.Context(), nil, table.Columns{}, none),
+		"key":   s.everywhere(t.Context(), table.Columns{}, rows[0].Key, none),
+		"fetch": r.fetch(t.Context(), slice.Group, []candidate{{key: rows[0].Key}}, none),
+	} {
+		hint := storage.Hint(err)
+		if !errors.Is(err, table.ErrGone) || !strings.Contains(err.Error(), slice.Base.Path) ||
+			!strings.Contains(hint, "damaged") || !strings.Contains(hint, "restore") || strings.Contains(hint, "cleaner") {
+			t.Errorf("%s: got %v, hint %q", what, err, hint)
 		}
 	}
 }

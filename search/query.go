@@ -8,10 +8,14 @@ import (
 	"tidemark/internal/vector/kernel"
 )
 
-// minNorm is the shortest query vector that the codes' estimates take for COSINE and DOT.
+// minNorm is the shortest query vector that the codes' estimates take for COSINE and DOT (rabitq.ErrZeroQuery).
 const minNorm = 1e-9
 
 // query is the vector that is asked for, in the forms that the index and the exact distances need.
+//
+// A short query has no direction to compare codes with. For COSINE only the direction counts, so the index is asked
+// with a longer vector of the same one; zero has none and is refused. For DOT the distances to a short or zero vector are
+// defined, but so near to one another that codes cannot rank them: brute force can.
 type query struct {
 	metric  kernel.Metric
 	element kernel.Element
@@ -25,7 +29,8 @@ type query struct {
 // newQuery checks a query vector. Every error is ErrUsage.
 func newQuery(m kernel.Metric, v avrox.Vector, given []float64) (*query, error) {
 	if len(given) != v.Dim {
-		return nil, fmt.Errorf("query vector has %d components, column %s has %d: %w", len(given), v.Column, v.Dim, ErrUsage)
+		return nil, wrong(fmt.Sprintf("give a vector of %d numbers, or the key of a row", v.Dim),
+			"query vector has %d components, column %s has %d", len(given), v.Column, v.Dim)
 	}
 	q := &query{metric: m, element: v.Element.Kernel(), wide: given,
 		narrow: make([]float32, v.Dim), row: make([]float32, v.Dim), rowWide: make([]float64, v.Dim)}
@@ -33,15 +38,12 @@ func newQuery(m kernel.Metric, v avrox.Vector, given []float64) (*query, error) 
 		q.narrow[i] = float32(x)
 	}
 	if ok, reason := kernel.Indexable(m, q.narrow); !ok {
-		return nil, fmt.Errorf("query vector: %s: %w", reason, ErrUsage)
+		return nil, wrong("give a vector of finite float32 numbers, for cosine not all zero", "query vector: %s", reason)
 	}
 	q.index = q.narrow
 	norm := math.Sqrt(kernel.SquaredNorm64(q.narrow))
-	if m == kernel.L2 || norm >= minNorm {
+	if m != kernel.Cosine || norm >= 2*minNorm { // the length is measured again when it is rotated, which rounds
 		return q, nil
-	}
-	if m == kernel.Dot {
-		return nil, fmt.Errorf("query vector is shorter than %g, which has no direction for %s: %w", minNorm, m, ErrUsage)
 	}
 	q.index = make([]float32, v.Dim)
 	for i, x := range q.narrow {
@@ -61,8 +63,14 @@ func (q *query) distance(raw []byte) (d float64, ok bool) {
 	} else {
 		d = kernel.Distance64(q.metric, q.row, q.narrow)
 	}
-	if q.metric == kernel.Cosine {
-		d = max(0, d) // rounding can put the cosine of a row with itself a little above 1
+	return settled(q.metric, d), true
+}
+
+// settled is a distance as an answer shows it. Rounding can put the cosine of a row with itself a little above 1, and
+// estimates can be below 0: a squared length and 1 − cos never are. −0 becomes 0.
+func settled(m kernel.Metric, d float64) float64 {
+	if d == 0 || d < 0 && m != kernel.Dot {
+		return 0
 	}
-	return d, true
+	return d
 }

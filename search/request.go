@@ -25,16 +25,17 @@ const (
 	BruteForce Mode = "brute_force"
 )
 
-// Policy says what to do when the index does not cover the snapshot.
+// Policy says what to do when the index does not cover the snapshot, or cannot be used.
 type Policy string
 
 // Policies for a stale index (R94).
 const (
-	// Fail refuses the query with storage.ErrStale.
+	// Fail refuses the query, for a stale index with storage.ErrStale.
 	Fail Policy = "FAIL"
-	// Warn answers from the index and says how far it lags.
+	// Warn answers from the index and says how far it lags. An index that cannot be read gives no answer to warn about:
+	// then the query is refused.
 	Warn Policy = "WARN"
-	// Fallback answers by BruteForce.
+	// Fallback answers by BruteForce, whatever is wrong with the index, as long as the table can be read.
 	Fallback Policy = "FALLBACK"
 )
 
@@ -44,7 +45,9 @@ type Request struct {
 	Index string
 	// Key asks for the neighbours of a row, which is one of them.
 	Key string
-	// Vector asks for the neighbours of a place. It has the column's dimension.
+	// Vector asks for the neighbours of a place. It has the column's dimension. For COSINE it is not zero. For DOT_PRODUCT a
+	// zero vector, or one shorter than 1e-9, is answered by BruteForce only: its distances are defined, but codes say
+	// nothing about them.
 	Vector []float64
 	// K is the number of rows wanted, at least 1.
 	K int
@@ -69,12 +72,16 @@ type Freshness struct {
 	LagInstants *int
 	// Reason says why the index is not fresh.
 	Reason string
+
+	unknown bool // it could not be judged
 }
 
 // Deps is what a search needs from outside.
 type Deps struct {
 	// Place of the table and of our state in it.
 	Place mdt.Place
+	// Table is how the operator calls the table, for commands in hints. Defaults to the store's URL.
+	Table string
 	// Freshness judges the index against the table as it was opened for this query.
 	Freshness func(ctx context.Context, t *table.Table, st *mdt.State, index string) (Freshness, error)
 }
@@ -92,13 +99,15 @@ type Answer struct {
 	LagInstants *int `json:"lag_instants"`
 	// Complete is true if there are K rows, or if it is proved that the table holds no more.
 	Complete bool `json:"complete"`
-	// Reason says why the answer is not complete, not fresh, or not of the mode asked for.
+	// Reason says why the answer is not complete, not fresh, or not of the mode asked for: among others what is wrong with
+	// an index that could not be used.
 	Reason  string   `json:"reason,omitempty"`
 	Results []Result `json:"results"`
 	Stats   Stats    `json:"stats"`
 }
 
-// Result is one row of an answer. Results are sorted by distance, then key, then partition.
+// Result is one row of an answer. Results are sorted by distance, then key, then partition. The distance of an approximate
+// answer is an estimate; for L2 and COSINE those below 0 are shown as 0 and keep their order.
 type Result struct {
 	Key       string  `json:"key"`
 	Partition string  `json:"partition"`

@@ -1,19 +1,20 @@
 package search
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
 
 	"tidemark/delta"
-	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 	"tidemark/internal/vector/rabitq"
 )
 
-// postings reads records of the index in key order: *mdt.View.
+// postings reads records of the index in key order: *mdt.View. An entry's slices are valid during the call only.
 type postings interface {
-	Scan(ctx context.Context, prefix []byte, fn func(key []byte, rec avrox.Record) error) error
+	ScanEntries(ctx context.Context, prefix []byte, fn func(e mdt.Entry) error) error
 }
 
 // scanner scores the postings of clusters into a heap.
@@ -40,8 +41,8 @@ func (s *scanner) cluster(ctx context.Context, id int, q *rabitq.ClusterQuery) e
 		clear(superseded)
 	}
 	prefix := delta.ClusterPrefix(s.generation, uint32(id))
-	err := s.view.Scan(ctx, prefix, func(key []byte, rec avrox.Record) error {
-		k, err := delta.ParseKey(key)
+	err := s.view.ScanEntries(ctx, prefix, func(e mdt.Entry) error {
+		k, err := delta.ParseKey(e.Key)
 		if err != nil {
 			return err
 		}
@@ -49,9 +50,9 @@ func (s *scanner) cluster(ctx context.Context, id int, q *rabitq.ClusterQuery) e
 			flush()
 			segment = k.Segment
 		}
-		record, err := delta.DecodeRecord(rec)
+		record, err := delta.Decode(e.Schema, bytes.Clone(e.Value)) // blocks alias the value and wait
 		if err != nil {
-			return err
+			return fmt.Errorf("read posting %x: %w", e.Key, err)
 		}
 		switch r := record.(type) {
 		case *delta.PostingBlock:

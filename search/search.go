@@ -1,7 +1,9 @@
 package search
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"tidemark/delta"
@@ -15,45 +17,87 @@ import (
 )
 
 // Search answers one query at the newest completed snapshot. It reads the state object first and the timeline after it,
-// so the index never knows more than the snapshot unless the table went back, which is not fresh.
+// so the index never knows more than the snapshot unless the table went back, which is not fresh. A file of the index that
+// is gone may have been replaced meanwhile: then everything is read again, once (protocol 0.2).
 //
 // Kinds: ErrUsage for a query that cannot be asked, storage.ErrStale where the policy is FAIL and the index does not
 // cover the snapshot (the answer then says so and has no rows), storage.ErrRefused for an approximate search without
 // record index or an index of another column type, storage.ErrNotFound for a table, index, row or file that is not
-// there, storage.ErrCorrupt and storage.ErrUnsupported for what cannot be read.
+// there, storage.ErrCorrupt and storage.ErrUnsupported for what cannot be read. Under FALLBACK no kind comes from the
+// index: the table answers.
 func Search(ctx context.Context, d Deps, r Request) (*Answer, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
+	a, err := once(ctx, d, r, false)
+	if errors.Is(err, errAgain) {
+		a, err = once(ctx, d, r, true)
+	}
+	return a, err
+}
+
+// errAgain says that a file of the index is gone and that the state was not read again yet.
+var errAgain = errors.New("read the state again")
+
+// once answers at one snapshot and state.
+func once(ctx context.Context, d Deps, r Request, last bool) (*Answer, error) {
 	s, err := open(ctx, d, r)
 	if err != nil {
 		return nil, err
 	}
-	mode, why, err := decide(s.mode, s.policy, s.situation())
-	if err != nil {
-		return s.answer, err
+	return s.run(ctx, last)
+}
+
+// run chooses the mode and answers. What turns out to be wrong with the index on the way makes it choose again. Only the last
+// run decides about files of the index that are gone; the others return errAgain.
+func (s *session) run(ctx context.Context, last bool) (*Answer, error) {
+	blank := *s.answer
+	for { // a second time with s.broken or s.short set, which decide turns into BruteForce or an error
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if !last && s.broken != nil && errors.Is(s.broken, storage.ErrNotFound) {
+			return nil, errAgain
+		}
+		mode, why, err := decide(s.mode, s.policy, s.situation())
+		switch {
+		case err != nil && s.broken == nil && errors.Is(err, storage.ErrStale):
+			return s.answer, err
+		case err != nil:
+			return nil, err
+		}
+		*s.answer = blank
+		s.answer.Mode, s.answer.Reason = mode, why
+		if !s.fresh.Fresh && why == "" && (mode != BruteForce || s.fresh.unknown) {
+			s.answer.because("%s", s.fresh.why())
+		}
+		switch err = s.find(ctx, mode); {
+		case err == nil:
+			return s.answer, nil
+		case mode != BruteForce && errors.As(err, &s.broken):
+		case mode != BruteForce && errors.Is(err, rabitq.ErrZeroQuery):
+			s.short = true
+		default:
+			return nil, err
+		}
 	}
-	s.answer.Mode, s.answer.Reason = mode, why
-	if !s.fresh.Fresh && mode != BruteForce {
-		s.answer.because("the index does not cover the newest snapshot: %s", s.fresh.Reason)
-	}
-	if err := s.ask(ctx); err != nil {
-		return nil, err
+}
+
+// find makes the query vector and looks for its neighbours.
+func (s *session) find(ctx context.Context, mode Mode) error {
+	if err := s.ask(ctx, mode); err != nil {
+		return err
 	}
 	if mode == BruteForce {
-		err = s.brute(ctx)
-	} else {
-		err = s.indexed(ctx, mode)
+		return s.brute(ctx)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s.answer, nil
+	return s.indexed(ctx, mode)
 }
 
 // session is one query at one pinned snapshot and generation.
 type session struct {
 	request    Request
+	table      string // as a word of a command
 	mode       Mode
 	policy     Policy
 	snapshot   *snapshot
@@ -61,17 +105,25 @@ type session struct {
 	options    generation.Options
 	column     avrox.Vector
 	view       postings
-	generation *generation.Generation // nil: none is active
+	generation *generation.Generation // nil: none is active, it is not asked, or it is broken
+	broken     *indexError
 	mismatch   string
+	short      bool
 	fresh      Freshness
 	query      *query
 	partitions map[string]bool // nil: all
+	live       locator
 	rows       fetcher
 	answer     *Answer
 }
 
 func (s *session) situation() situation {
-	return situation{fresh: s.fresh, active: s.generation != nil, mismatch: s.mismatch, recordIndex: s.snapshot.records != nil}
+	at := situation{fresh: s.fresh, active: s.answer.Generation != nil, broken: s.broken, mismatch: s.mismatch,
+		recordIndex: s.snapshot.records != nil, short: s.short}
+	if s.broken != nil {
+		at.remedy = s.remedy(s.broken)
+	}
+	return at
 }
 
 // open pins the snapshot and the generation.
@@ -85,7 +137,8 @@ func open(ctx context.Context, d Deps, r Request) (*session, error) {
 		return nil, stateErr
 	}
 	t := snap.table
-	s := &session{request: r, snapshot: snap, answer: &Answer{Results: []Result{}, Snapshot: snap.requested}}
+	s := &session{request: r, table: word(cmp.Or(d.Table, d.Place.Store.URL())), snapshot: snap, live: snap,
+		answer: &Answer{Results: []Result{}, Snapshot: snap.requested}}
 	if s.index, err = pick(st, r.Index); err != nil {
 		return nil, err
 	}
@@ -101,13 +154,17 @@ func open(ctx context.Context, d Deps, r Request) (*session, error) {
 		s.policy = r.Policy
 	}
 	if s.column, err = t.Vector(s.index.Column); err != nil {
-		return nil, err
+		return nil, &storage.Error{Op: "search index", Path: s.index.Name, Err: err, Hint: storage.Hint(err) +
+			"; no search can be answered without the column the index was built on: drop the index, then create one on a column that is there"}
 	}
 	if s.partitions, err = s.snapshot.choose(r.Partitions); err != nil {
 		return nil, err
 	}
 	if s.fresh, err = d.Freshness(ctx, t, st, s.index.Name); err != nil {
-		return nil, err
+		if ctx.Err() != nil || s.policy == Fail && s.mode != BruteForce {
+			return nil, err
+		}
+		s.fresh = Freshness{Reason: err.Error(), unknown: true}
 	}
 	s.answer.Fresh, s.answer.LagInstants = s.fresh.Fresh, s.fresh.LagInstants
 	s.rows = &sliceReader{snapshot: snap, columns: table.Columns{Vectors: []string{s.column.Column}, Others: r.Columns},
@@ -115,7 +172,7 @@ func open(ctx context.Context, d Deps, r Request) (*session, error) {
 	return s, s.load(ctx, d.Place, st)
 }
 
-// load reads the active generation, unless only the table will be asked.
+// load reads the active generation, unless only the table will be asked. What cannot be read is kept in s.broken.
 func (s *session) load(ctx context.Context, place mdt.Place, st *mdt.State) error {
 	active, ok := s.index.Active()
 	if !ok {
@@ -125,20 +182,27 @@ func (s *session) load(ctx context.Context, place mdt.Place, st *mdt.State) erro
 	if s.mode == BruteForce {
 		return nil
 	}
+	if s.snapshot.unread != nil {
+		s.broken = &indexError{records: true, err: s.snapshot.unread}
+		return nil
+	}
 	view, err := mdt.OpenView(ctx, place, st, s.index.Name)
 	if err != nil {
-		return err
+		s.broken = &indexError{err: err}
+		return nil
 	}
 	view.LocatePrefix = clusterGroup
 	if s.generation, err = generation.Load(ctx, view, s.index); err != nil {
-		return err
+		s.broken = &indexError{err: err}
+		return nil
 	}
 	s.view = view
 	if g := s.generation.Vector; g.Dim != s.column.Dim || g.Element != s.column.Element {
 		s.mismatch = fmt.Sprintf("the index was built on %s, column %s is %s now", g, s.column.Column, s.column)
 	}
 	if s.request.NProbes > s.generation.K && s.mismatch == "" {
-		return fmt.Errorf("nprobes is %d, the index has %d clusters: %w", s.request.NProbes, s.generation.K, ErrUsage)
+		return wrong(fmt.Sprintf("use at most %d, or leave nprobes out", s.generation.K),
+			"nprobes is %d, the index has %d clusters", s.request.NProbes, s.generation.K)
 	}
 	return nil
 }
@@ -152,17 +216,17 @@ func clusterGroup(prefix []byte, n int) int {
 }
 
 // ask makes the query vector, from the request or from the row that is meant.
-func (s *session) ask(ctx context.Context) error {
+func (s *session) ask(ctx context.Context, mode Mode) error {
 	given := s.request.Vector
 	if s.request.Key != "" {
-		raw, err := s.vectorOf(ctx, s.request.Key)
+		raw, err := s.vectorOf(ctx, s.request.Key, mode)
 		if err != nil {
 			return err
 		}
 		given = make([]float64, s.column.Dim)
 		narrow := make([]float32, s.column.Dim)
 		if ok, reason := kernel.Narrow(narrow, raw, s.column.Element.Kernel(), s.options.Metric); !ok {
-			return fmt.Errorf("row %q has no vector to search with: %s: %w", s.request.Key, reason, ErrUsage)
+			return wrong("give the key of another row, or a vector", "row %q has no vector to search with: %s", s.request.Key, reason)
 		}
 		kernel.ToFloat64(given, raw, s.column.Element.Kernel())
 	}
@@ -171,8 +235,9 @@ func (s *session) ask(ctx context.Context) error {
 	return err
 }
 
-// vectorOf reads the stored vector of a row, wherever it lives. Of several copies of a key the last written one counts.
-func (s *session) vectorOf(ctx context.Context, key string) ([]byte, error) {
+// vectorOf reads the stored vector of a row, wherever it lives. Of several copies of a key the last written one counts. A
+// record index that cannot be read matters only where the index is asked: the row can be found without it.
+func (s *session) vectorOf(ctx context.Context, key string, mode Mode) ([]byte, error) {
 	var row *table.Row
 	keep := func(r table.Row) error {
 		if row == nil || !s.snapshot.older(r, *row) {
@@ -181,15 +246,19 @@ func (s *session) vectorOf(ctx context.Context, key string) ([]byte, error) {
 		return nil
 	}
 	c := table.Columns{Vectors: []string{s.column.Column}}
+	var where map[string]table.Group
+	everywhere := s.snapshot.records == nil
 	var err error
-	if s.snapshot.records == nil {
-		err = s.snapshot.everywhere(ctx, c, key, keep)
-	} else {
-		var where map[string]table.Group
-		where, err = s.snapshot.locate(ctx, []string{key})
-		if g, ok := where[key]; ok {
-			err = s.snapshot.byKey(ctx, g, c, map[string]bool{key: true}, keep)
+	if !everywhere {
+		if where, err = s.snapshot.locate(ctx, []string{key}); err != nil && mode != BruteForce {
+			return nil, err
 		}
+		everywhere = err != nil
+	}
+	if g, ok := where[key]; everywhere {
+		err = s.snapshot.everywhere(ctx, c, key, keep)
+	} else if ok {
+		err = s.snapshot.byKey(ctx, g, c, map[string]bool{key: true}, keep)
 	}
 	if err != nil {
 		return nil, err
@@ -218,13 +287,13 @@ func (s *session) indexed(ctx context.Context, mode Mode) error {
 	g := s.generation
 	rotated, err := rabitq.NewQuery(g.Rotation, g.Metric, g.Manifest.AssumeNormalized, s.query.index)
 	if err != nil {
-		return fmt.Errorf("%w: %w", err, ErrUsage)
+		return err
 	}
 	nprobes := s.request.NProbes
 	if nprobes == 0 {
 		nprobes = s.options.NProbes
 	}
-	e := &engine{generation: g, view: s.view, live: s.snapshot, rows: s.rows, query: s.query, rotated: rotated,
+	e := &engine{generation: g, view: s.view, live: s.live, rows: s.rows, query: s.query, rotated: rotated,
 		partitions: s.partitions, columns: s.request.Columns, k: s.request.K, nprobes: nprobes, rerank: mode == ExactRerank, answer: s.answer}
 	if err := e.run(ctx); err != nil {
 		return err
@@ -233,7 +302,13 @@ func (s *session) indexed(ctx context.Context, mode Mode) error {
 	if !s.fresh.Fresh && len(s.answer.Results) < s.request.K {
 		e.incomplete("rows of commits that the index does not cover may be missing")
 	}
-	if mode == Approximate && len(s.request.Columns) > 0 {
+	if mode != Approximate {
+		return nil
+	}
+	for i := range s.answer.Results { // only now: estimates below 0 keep their order
+		s.answer.Results[i].Distance = settled(g.Metric, s.answer.Results[i].Distance)
+	}
+	if len(s.request.Columns) > 0 {
 		return e.attach(ctx)
 	}
 	return nil

@@ -20,6 +20,7 @@ type snapshot struct {
 	table     *table.Table
 	files     *table.Files
 	records   *mdt.MDT // nil: the table has no record index
+	unread    error    // why the metadata table cannot be read; nil if it can, or if there is none
 	requested string   // of the newest completed data write by completion; "" without any
 }
 
@@ -39,8 +40,10 @@ func pin(ctx context.Context, st storage.Store) (*snapshot, error) {
 		switch {
 		case err == nil && m.HasRecordIndex():
 			s.records = m
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
 		case err != nil && !errors.Is(err, storage.ErrNotFound):
-			return nil, err
+			s.unread = err
 		}
 		if s.files, err = t.Files(ctx); err != nil {
 			return nil, err
@@ -97,11 +100,11 @@ func (s *snapshot) older(a, b table.Row) bool {
 	return cmp.Or(cmp.Compare(s.completion(a.CommitTime), s.completion(b.CommitTime)), cmp.Compare(a.CommitTime, b.CommitTime)) < 0
 }
 
-// locate asks the record index.
+// locate asks the record index. Errors are of type indexError.
 func (s *snapshot) locate(ctx context.Context, keys []string) (map[string]table.Group, error) {
 	where, err := s.records.LookupRecords(ctx, s.table.Timeline, keys)
 	if err != nil {
-		return nil, err
+		return nil, &indexError{records: true, err: err}
 	}
 	out := make(map[string]table.Group, len(where))
 	for key, at := range where {
@@ -110,13 +113,24 @@ func (s *snapshot) locate(ctx context.Context, keys []string) (map[string]table.
 	return out, nil
 }
 
+// slice is the file slice of a group at the snapshot. No cleaner takes a file of the newest snapshot: one that is gone is
+// lost.
+func (s *snapshot) slice(g table.Group) (table.Slice, bool, error) {
+	slice, ok, err := s.files.Slice(g, table.Cut{})
+	if errors.Is(err, table.ErrGone) {
+		err = &storage.Error{Op: "read newest snapshot", Path: s.requested, Err: err,
+			Hint: "the table is damaged: its newest snapshot has lost this file; restore the file from a copy, or the table to a savepoint with Hudi's tools"}
+	}
+	return slice, ok, err
+}
+
 // scan reads every row of the snapshot, or of some partitions, by partition and file group.
 func (s *snapshot) scan(ctx context.Context, partitions map[string]bool, c table.Columns, fn func(table.Row) error) error {
 	for _, g := range s.files.Groups() {
 		if partitions != nil && !partitions[g.Partition] {
 			continue
 		}
-		slice, ok, err := s.files.Slice(g, table.Cut{})
+		slice, ok, err := s.slice(g)
 		if err != nil {
 			return err
 		}
@@ -142,7 +156,7 @@ func (s *snapshot) everywhere(ctx context.Context, c table.Columns, key string, 
 
 // byKey reads the rows of some keys from one file group. A group that the snapshot does not show has none.
 func (s *snapshot) byKey(ctx context.Context, g table.Group, c table.Columns, keys map[string]bool, fn func(table.Row) error) error {
-	slice, ok, err := s.files.Slice(g, table.Cut{})
+	slice, ok, err := s.slice(g)
 	if err != nil || !ok {
 		return err
 	}

@@ -1,0 +1,50 @@
+package search
+
+import (
+	"errors"
+	"strings"
+
+	"tidemark/internal/storage"
+)
+
+// indexError says that the index or the record index cannot be read. The table may be readable all the same.
+type indexError struct {
+	records bool // the record index
+	err     error
+}
+
+func (e *indexError) Error() string {
+	if e.records {
+		return "the record index cannot be read: " + e.err.Error()
+	}
+	return "the index cannot be read: " + e.err.Error()
+}
+
+func (e *indexError) Unwrap() error { return e.err }
+
+// remedy says what to do about an index that cannot be read.
+func (s *session) remedy(e *indexError) string {
+	rebuild := "it must be built anew: tidemark index drop " + s.table + " --index " + s.index.Name + " --yes-drop " + s.index.Name +
+		" && tidemark index create " + s.table + " --column " + s.index.Column + " --name " + s.index.Name + "; until then " + exact
+	switch {
+	case e.records && (errors.Is(e, storage.ErrNotFound) || errors.Is(e, storage.ErrCorrupt)):
+		return "the table's metadata table is damaged: let Hudi rebuild it; until then " + exact
+	case e.records:
+	case errors.Is(e, storage.ErrNotFound):
+		return "the index is absent: the metadata table was rebuilt, or someone deleted the file; " + rebuild
+	case errors.Is(e, storage.ErrCorrupt):
+		return "the index is damaged; " + rebuild
+	}
+	if hint := storage.Hint(e.err); hint != "" {
+		return hint + "; until then " + exact
+	}
+	return "try again, or " + exact
+}
+
+// word makes a text safe to paste into a shell.
+func word(s string) string {
+	if s != "" && !strings.ContainsAny(s, " \t\n\"'`$&|;<>()*?[]{}#~!\\") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
