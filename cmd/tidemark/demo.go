@@ -225,7 +225,7 @@ func (d demoRun) lag(ctx context.Context) (coverage.IndexStatus, error) {
 func (d demoRun) search(ctx context.Context) error {
 	d.heading(3, "Search for the neighbours of %q", demoWord)
 	ask := func(mode search.Mode) (*search.Answer, error) {
-		return search.Search(ctx, searchDeps(d.place), search.Request{Key: demoWord, K: demoResults + 1, Mode: mode})
+		return search.Search(ctx, searchDeps(d.place, d.url), search.Request{Key: demoWord, K: demoResults + 1, Mode: mode})
 	}
 	found, err := ask(search.ExactRerank)
 	if err != nil {
@@ -253,10 +253,10 @@ func (d demoRun) search(ctx context.Context) error {
 	for i := range max(len(got), len(want)) {
 		row := []any{i + 1, "", "", "", ""}
 		if i < len(got) {
-			row[1], row[2] = got[i].Key, fmt.Sprintf("%.6f", got[i].Distance)
+			row[1], row[2] = got[i].Key, distance(got[i].Distance)
 		}
 		if i < len(want) {
-			row[3], row[4] = want[i].Key, fmt.Sprintf("%.6f", want[i].Distance)
+			row[3], row[4] = want[i].Key, distance(want[i].Distance)
 		}
 		g.add(row...)
 	}

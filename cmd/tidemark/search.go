@@ -117,7 +117,7 @@ func (a *app) search(ctx context.Context, url string, req search.Request) error 
 	if err := needOneIndex(ctx, place, url, req.Index); err != nil {
 		return err
 	}
-	answer, err := search.Search(ctx, searchDeps(place), req)
+	answer, err := search.Search(ctx, searchDeps(place, url), req)
 	switch {
 	case errors.Is(err, storage.ErrStale):
 		return &exitError{code: exitNotFresh, err: &hinted{err: err, facts: factsOf(answer),
@@ -132,8 +132,8 @@ func (a *app) search(ctx context.Context, url string, req search.Request) error 
 }
 
 // searchDeps connects a search with the judgement of coverage.
-func searchDeps(place mdt.Place) search.Deps {
-	return search.Deps{Place: place, Freshness: func(ctx context.Context, t *table.Table, st *mdt.State, index string) (search.Freshness, error) {
+func searchDeps(place mdt.Place, url string) search.Deps {
+	return search.Deps{Place: place, Table: url, Freshness: func(ctx context.Context, t *table.Table, st *mdt.State, index string) (search.Freshness, error) {
 		v, err := coverage.Fresh(ctx, t, st, index)
 		if err != nil {
 			return search.Freshness{}, err
@@ -169,7 +169,7 @@ func (a *app) showAnswer(req search.Request, answer *search.Answer) {
 	}
 	g.add(head...)
 	for i, r := range answer.Results {
-		row := []any{i + 1, fmt.Sprintf("%.6f", r.Distance), r.Key, r.Partition}
+		row := []any{i + 1, distance(r.Distance), r.Key, r.Partition}
 		for _, c := range req.Columns {
 			row = append(row, r.Row[c])
 		}
@@ -216,3 +216,6 @@ func parseVector(text []byte, v *[]float64) error {
 	}
 	return nil
 }
+
+// distance prints a distance. One that rounds to zero has no sign.
+func distance(d float64) string { return strings.Replace(fmt.Sprintf("%.6f", d), "-0.000000", "0.000000", 1) }
