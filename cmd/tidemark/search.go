@@ -218,4 +218,6 @@ func parseVector(text []byte, v *[]float64) error {
 }
 
 // distance prints a distance. One that rounds to zero has no sign.
-func distance(d float64) string { return strings.Replace(fmt.Sprintf("%.6f", d), "-0.000000", "0.000000", 1) }
+func distance(d float64) string {
+	return strings.Replace(fmt.Sprintf("%.6f", d), "-0.000000", "0.000000", 1)
+}
