@@ -35,20 +35,9 @@ type posting struct {
 
 func postings(t *testing.T, p mdt.Place, index string) map[string]posting {
 	t.Helper()
-	st, _, err := mdt.ReadState(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := mdt.OpenView(t.Context(), p, st, index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := generation.Load(t.Context(), view, st.Indexes[index])
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, view := opened(t, p, index)
 	out := map[string]posting{}
-	err = g.Postings(t.Context(), view, func(x generation.Posting) error {
+	err := g.Postings(t.Context(), view, func(x generation.Posting) error {
 		if _, twice := out[x.Key]; twice {
 			return fmt.Errorf("key %q has two live postings", x.Key)
 		}
@@ -63,7 +52,7 @@ func postings(t *testing.T, p mdt.Place, index string) map[string]posting {
 	return out
 }
 
-func loaded(t *testing.T, p mdt.Place, index string) *generation.Generation {
+func opened(t *testing.T, p mdt.Place, index string) (*generation.Generation, *mdt.View) {
 	t.Helper()
 	st, _, err := mdt.ReadState(t.Context(), p)
 	if err != nil {
@@ -77,6 +66,12 @@ func loaded(t *testing.T, p mdt.Place, index string) *generation.Generation {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return g, view
+}
+
+func loaded(t *testing.T, p mdt.Place, index string) *generation.Generation {
+	t.Helper()
+	g, _ := opened(t, p, index)
 	return g
 }
 
@@ -338,6 +333,24 @@ func TestDamagedCommit(t *testing.T) {
 					t.Errorf("status: %+v", s)
 				}
 				verify(t, p, len(live(steps[at-1], "embedding", kernel.Float, kernel.Cosine)), "before the damaged commit")
+				tb, err := table.Open(t.Context(), st)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files, err := tb.Files(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, cut := range []table.Cut{{}, {Upto: bad.Completion}} {
+					for _, g := range files.Groups() {
+						if _, _, err := files.Slice(g, cut); !errors.Is(err, storage.ErrCorrupt) {
+							t.Errorf("slice of %s in a snapshot with the damaged commit: %v", g, err)
+						}
+					}
+				}
+				if _, _, err := files.Slice(files.Groups()[0], table.Cut{Upto: bad.Completion, Before: true}); err != nil {
+					t.Errorf("slice before the damaged commit: %v", err)
+				}
 
 				// Repaired, everything is covered.
 				st.Put(file, b, info.ModTime)

@@ -82,6 +82,7 @@ func (t *Table) files(ctx context.Context, archived bool, partitions []string) (
 		return nil, err
 	}
 	f.join(facts)
+	f.damaged = facts.damaged
 	f.sort()
 	files, err := timeline.ArchiveFiles(ctx, t.Store, HoodieDir, t.Props)
 	if err != nil {
