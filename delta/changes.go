@@ -87,11 +87,6 @@ func Reduce(changes []Change) []Change {
 			continue
 		}
 		out[i].Also = append(slices.Clip(out[i].Also), c.Also...)
-		if c.New == nil && c.Old != nil && out[i].New != nil && !sameGroup(c.Old.Locator, out[i].New.Locator) {
-			// A copy of the key was deleted in another file group than the one that the batch has put it in.
-			out[i].Also = append(out[i].Also, c.Old)
-			continue
-		}
 		out[i].New, out[i].Instant = c.New, c.Instant
 	}
 	out = slices.DeleteFunc(out, func(c Change) bool { return c.Old == nil && c.New == nil })
@@ -105,8 +100,6 @@ func Reduce(changes []Change) []Change {
 	slices.SortFunc(kept, func(a, b Change) int { return strings.Compare(a.Key, b.Key) })
 	return kept
 }
-
-func sameGroup(a, b Locator) bool { return a.Partition == b.Partition && a.FileID == b.FileID }
 
 // classify compares two states of a row. Bytes that are not known are never equal (design, decision 15).
 func classify(before, after *Version) Class {

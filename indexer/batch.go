@@ -353,17 +353,7 @@ func (l *look) part(ctx context.Context, c cohort, o opened, i int, done []cover
 		instants = append(instants, d.instant)
 		set.Covered[d.instant.Requested] = d.instant.Completed
 	}
-	touched := map[table.Group]bool{}
-	for _, d := range done {
-		for _, g := range diffing.Touched([]*timeline.CommitMetadata{d.meta}) {
-			touched[g] = true
-		}
-	}
-	net, err := spare(ctx, o, delta.Reduce(changes), touched)
-	if err != nil {
-		return part{}, fmt.Errorf("look up postings of index %s: %w", o.index.Name, err)
-	}
-	batch, err := o.gen.Builder().Build(ctx, net)
+	batch, err := o.gen.Builder().Build(ctx, delta.Reduce(changes))
 	if err != nil {
 		return part{}, fmt.Errorf("build postings of index %s: %w", o.index.Name, err)
 	}

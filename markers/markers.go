@@ -200,15 +200,6 @@ func Groups(instants []timeline.Instant, covered map[string]string) []Group {
 	return groups
 }
 
-// Gap is a data write of the active timeline that the index does not cover, or a pending one that holds it.
-type Gap struct {
-	Requested, Completed string
-	Action               timeline.Action
-	// Reason is one of the fixed gap reasons: pending, inflight, failed, restored, quarantined, archived,
-	// unaware_writer. Empty for a completed write that is simply due.
-	Reason string
-}
-
 // Lag is how far an index is behind, in the table's own terms.
 type Lag struct {
 	// Instants is the number of completed data writes that are not incorporated.
