@@ -70,6 +70,14 @@ func (g *Guard) Create(ctx context.Context, p string, data []byte) (Info, error)
 	return g.Store.Create(ctx, p, data)
 }
 
+// CreateFrom is Store.CreateFrom for allowed paths.
+func (g *Guard) CreateFrom(ctx context.Context, p string, size int64, open Open) (Info, error) {
+	if err := g.check("create", p); err != nil {
+		return Info{}, err
+	}
+	return g.Store.CreateFrom(ctx, p, size, open)
+}
+
 // Replace is Store.Replace for allowed paths.
 func (g *Guard) Replace(ctx context.Context, p string, data []byte, tag string) (Info, error) {
 	if err := g.check("replace", p); err != nil {

@@ -3,6 +3,8 @@ package storage_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 
 	"tidemark/internal/storage"
@@ -55,8 +57,11 @@ func TestGuard(t *testing.T) {
 	} {
 		_, create := g.Create(t.Context(), p, nil)
 		_, replace := g.Replace(t.Context(), p, nil, "")
+		_, from := g.CreateFrom(t.Context(), p, -1, func() (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader("")), nil
+		})
 		del := g.Delete(t.Context(), p)
-		for what, err := range map[string]error{"create": create, "replace": replace, "delete": del} {
+		for what, err := range map[string]error{"create": create, "create from": from, "replace": replace, "delete": del} {
 			if refused := errors.Is(err, storage.ErrRefused); refused == ok {
 				t.Errorf("%s %s: %v", what, p, err)
 			}

@@ -37,6 +37,10 @@ type Store interface {
 	// Create writes a new file durably and completely, or not at all. ErrExists when the name is taken, whatever it
 	// holds. It does not keep data.
 	Create(ctx context.Context, path string, data []byte) (Info, error)
+	// CreateFrom is Create for content that does not fit in memory: exactly size bytes are read from what open returns,
+	// and ErrCorrupt says that there were fewer or more. open may be called again for a retry, and on errors from it or
+	// its reader nothing is created. Memory does not grow with size.
+	CreateFrom(ctx context.Context, path string, size int64, open Open) (Info, error)
 	// Replace writes the file if its content is still the one that tag came from; tag "" means that it must be
 	// absent. ErrConflict when that does not hold. It does not keep data.
 	Replace(ctx context.Context, path string, data []byte, tag string) (Info, error)

@@ -177,6 +177,18 @@ func (s *Store) Create(ctx context.Context, path string, data []byte) (info stor
 	return info, nil
 }
 
+// CreateFrom implements storage.Store.
+func (s *Store) CreateFrom(ctx context.Context, path string, size int64, open storage.Open) (info storage.Info, err error) {
+	err = s.do("create", path, func() (err error) {
+		info, err = s.inner.CreateFrom(ctx, path, size, open)
+		return err
+	})
+	if err != nil {
+		return storage.Info{}, err
+	}
+	return info, nil
+}
+
 // Replace implements storage.Store.
 func (s *Store) Replace(ctx context.Context, path string, data []byte, tag string) (info storage.Info, err error) {
 	err = s.do("replace", path, func() (err error) {

@@ -68,6 +68,9 @@ func (s *Store) local(ctx context.Context, op, path string) (string, error) {
 // wrap gives an operating system error its kind and, where the operator can do something, a hint.
 func wrap(op, path string, err error) error {
 	e := &storage.Error{Op: op, Path: path, Err: err}
+	if content := (*storage.ContentError)(nil); errors.As(err, &content) {
+		return e // what went wrong there says nothing about this place
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
 		e.Err = fmt.Errorf("%w (%w)", storage.ErrNotFound, plain(err))

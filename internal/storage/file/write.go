@@ -2,8 +2,11 @@ package file
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,15 +21,35 @@ func (s *Store) Create(ctx context.Context, path string, data []byte) (storage.I
 	if err != nil {
 		return storage.Info{}, err
 	}
+	return s.create(name, path, func(f io.Writer) (string, error) {
+		_, err := f.Write(data)
+		return tagOf(data), err
+	})
+}
+
+// CreateFrom implements storage.Store: as Create, with the content streamed into the temporary file.
+func (s *Store) CreateFrom(ctx context.Context, path string, size int64, open storage.Open) (storage.Info, error) {
+	name, err := s.target(ctx, "create", path)
+	if err != nil {
+		return storage.Info{}, err
+	}
+	return s.create(name, path, func(f io.Writer) (string, error) {
+		h := sha256.New()
+		err := storage.CopyExactly(ctx, io.MultiWriter(f, h), size, open)
+		return hex.EncodeToString(h.Sum(nil)), err
+	})
+}
+
+func (s *Store) create(name, path string, fill fill) (storage.Info, error) {
 	// Cheap way out before anything is written; link decides.
 	if _, err := os.Lstat(name); err == nil {
 		return storage.Info{}, &storage.Error{Op: "create", Path: path, Err: storage.ErrExists}
 	}
-	info, err := s.place(name, data, os.Link)
+	info, err := s.place(name, path, fill, os.Link)
 	if err != nil {
 		return storage.Info{}, wrap("create", path, err)
 	}
-	return storage.Info{Path: path, Size: info.Size(), ModTime: info.ModTime(), Tag: tagOf(data)}, nil
+	return info, nil
 }
 
 // Replace implements storage.Store: under an exclusive flock on a lock file beside it, compare the content's digest
@@ -57,11 +80,14 @@ func (s *Store) Replace(ctx context.Context, path string, data []byte, tag strin
 	case tagOf(old) != tag:
 		return storage.Info{}, &storage.Error{Op: "replace", Path: path, Err: storage.ErrConflict}
 	}
-	info, err := s.place(name, data, os.Rename)
+	info, err := s.place(name, path, func(f io.Writer) (string, error) {
+		_, err := f.Write(data)
+		return tagOf(data), err
+	}, os.Rename)
 	if err != nil {
 		return storage.Info{}, wrap("replace", path, err)
 	}
-	return storage.Info{Path: path, Size: info.Size(), ModTime: info.ModTime(), Tag: tagOf(data)}, nil
+	return info, nil
 }
 
 // target checks a path that is to be written and makes its parent directories, durably.
@@ -104,13 +130,16 @@ func mkdirs(dir string) error {
 	return syncDir(parent)
 }
 
-// place writes data to a temporary file beside name, syncs it, moves it to name by move (link or rename) and syncs the
-// directory. The temporary file is locked while it exists, so that a sweep can tell a dead writer's from a live one's;
-// one that was swept between its creation and its locking is written again.
-func (s *Store) place(name string, data []byte, move func(from, to string) error) (fs.FileInfo, error) {
+// fill writes a file's content and returns its tag.
+type fill = func(io.Writer) (tag string, err error)
+
+// place fills a temporary file beside name, syncs it, moves it to name by move (link or rename) and syncs the
+// directory. The temporary file is locked while it exists, so that a sweep can tell a dead writer's from a live one's; one
+// that was swept between its creation and its locking is written again.
+func (s *Store) place(name, path string, fill fill, move func(from, to string) error) (storage.Info, error) {
 	const attempts = 3
 	for try := 1; ; try++ {
-		info, err := s.placeOnce(name, data, move)
+		info, err := s.placeOnce(name, path, fill, move)
 		if try < attempts && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -118,11 +147,11 @@ func (s *Store) place(name string, data []byte, move func(from, to string) error
 	}
 }
 
-func (s *Store) placeOnce(name string, data []byte, move func(from, to string) error) (_ fs.FileInfo, err error) {
+func (s *Store) placeOnce(name, path string, fill fill, move func(from, to string) error) (_ storage.Info, err error) {
 	dir := filepath.Dir(name)
 	f, err := os.CreateTemp(dir, tempPrefix+"*"+tempSuffix)
 	if err != nil {
-		return nil, err
+		return storage.Info{}, err
 	}
 	temp := f.Name()
 	defer func() {
@@ -137,25 +166,29 @@ func (s *Store) placeOnce(name string, data []byte, move func(from, to string) e
 		}
 	}()
 	if err := flock(f, syscall.LOCK_EX); err != nil {
-		return nil, err
+		return storage.Info{}, err
 	}
 	if err := f.Chmod(0o644); err != nil { // CreateTemp makes 0600, but Hudi's users must read it
-		return nil, err
+		return storage.Info{}, err
 	}
-	if _, err := f.Write(data); err != nil {
-		return nil, err
+	tag, err := fill(f)
+	if err != nil {
+		return storage.Info{}, err
 	}
 	if err := f.Sync(); err != nil {
-		return nil, err
+		return storage.Info{}, err
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return storage.Info{}, err
 	}
 	if err := move(temp, name); err != nil {
-		return nil, err
+		return storage.Info{}, err
 	}
-	return info, syncDir(dir)
+	if err := syncDir(dir); err != nil {
+		return storage.Info{}, err
+	}
+	return storage.Info{Path: path, Size: info.Size(), ModTime: info.ModTime(), Tag: tag}, nil
 }
 
 // SweepTemps implements storage.Sweeper: a temporary file that can be locked has no living writer.

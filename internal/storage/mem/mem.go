@@ -6,6 +6,7 @@
 package mem
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -226,6 +227,18 @@ func (s *Store) Create(ctx context.Context, path string, data []byte) (storage.I
 		}
 		return nil
 	})
+}
+
+// CreateFrom implements storage.Store; a store in memory holds the content all the same.
+func (s *Store) CreateFrom(ctx context.Context, path string, size int64, open storage.Open) (storage.Info, error) {
+	if err := check(ctx, "create", path); err != nil {
+		return storage.Info{}, err
+	}
+	var data bytes.Buffer
+	if err := storage.CopyExactly(ctx, &data, size, open); err != nil {
+		return storage.Info{}, &storage.Error{Op: "create", Path: path, Err: err}
+	}
+	return s.Create(ctx, path, data.Bytes())
 }
 
 // Replace implements storage.Store.

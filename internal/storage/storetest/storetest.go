@@ -9,9 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"slices"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"tidemark/internal/storage"
 )
@@ -24,6 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Store) {
 	}{
 		{"create once, read back", createRead},
 		{"create claims a name once among many", createRace},
+		{"create from a reader is whole or nothing", createFrom},
 		{"replace compares first", replaceCAS},
 		{"replace: one of many wins each round", replaceRace},
 		{"ranges are exact", ranges},
@@ -101,6 +105,65 @@ func createRace(t *testing.T, st storage.Store) {
 	}
 	if n := len(slices.DeleteFunc(won, func(w bool) bool { return !w })); n != 1 {
 		t.Errorf("%d writers created the same name", n)
+	}
+}
+
+func createFrom(t *testing.T, st storage.Store) {
+	ctx := t.Context()
+	broken := errors.New("broken reader")
+	whole := bytes.Repeat([]byte("0123456789abcdef"), 80_000) // more than one buffer of any copy
+	reader := func(b []byte, end error) storage.Open {
+		return func() (io.ReadCloser, error) {
+			return io.NopCloser(io.MultiReader(bytes.NewReader(b), iotest.ErrReader(end))), nil
+		}
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	for i, c := range []struct {
+		name string
+		ctx  context.Context
+		size int
+		open storage.Open
+		want error
+	}{
+		{"whole", ctx, len(whole), reader(whole, io.EOF), nil},
+		{"empty", ctx, 0, reader(nil, io.EOF), nil},
+		{"one byte at a time", ctx, 99, func() (io.ReadCloser, error) {
+			return io.NopCloser(iotest.OneByteReader(bytes.NewReader(whole[:99]))), nil
+		}, nil},
+		{"short", ctx, len(whole) + 1, reader(whole, io.EOF), storage.ErrCorrupt},
+		{"nothing", ctx, 1, reader(nil, io.EOF), storage.ErrCorrupt},
+		{"long", ctx, len(whole) - 1, reader(whole, io.EOF), storage.ErrCorrupt},
+		{"not empty", ctx, 0, reader(whole, io.EOF), storage.ErrCorrupt},
+		{"negative size", ctx, -1, reader(nil, io.EOF), storage.ErrCorrupt},
+		{"breaks at once", ctx, len(whole), reader(nil, broken), broken},
+		{"breaks on the way", ctx, len(whole), reader(whole[:len(whole)-1], broken), broken},
+		{"breaks at the end", ctx, len(whole), reader(whole, broken), broken},
+		{"cannot be opened", ctx, 1, func() (io.ReadCloser, error) { return nil, fs.ErrNotExist }, fs.ErrNotExist},
+		{"cancelled", gone, len(whole), reader(whole, io.EOF), context.Canceled},
+	} {
+		path := fmt.Sprintf("c%d/f", i)
+		info, err := st.CreateFrom(c.ctx, path, int64(c.size), c.open)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+		got, read, readErr := st.ReadFile(ctx, path)
+		if c.want != nil {
+			wantKind(t, c.name+": read after", readErr, storage.ErrNotFound)
+			if infos, err := st.List(ctx, fmt.Sprintf("c%d", i)); err == nil && len(infos) > 0 {
+				t.Errorf("%s: left %v", c.name, infos)
+			}
+			if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrExists) {
+				t.Errorf("%s: the content's error became the store's: %v", c.name, err)
+			}
+			continue
+		}
+		if readErr != nil || !bytes.Equal(got, whole[:c.size]) || info.Tag == "" || info.Tag != read.Tag ||
+			info.Size != int64(c.size) || info.Path != path || info.ModTime.IsZero() {
+			t.Errorf("%s: read %d bytes, %v, info %+v, %+v", c.name, len(got), readErr, info, read)
+		}
+		_, err = st.CreateFrom(ctx, path, int64(c.size), c.open)
+		wantKind(t, c.name+" again", err, storage.ErrExists)
 	}
 }
 
@@ -273,6 +336,8 @@ func badPaths(t *testing.T, st storage.Store) {
 		wantKind(t, "read "+p, err, storage.ErrRefused)
 		_, err = st.Create(ctx, p, nil)
 		wantKind(t, "create "+p, err, storage.ErrRefused)
+		_, err = st.CreateFrom(ctx, p, 0, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(nil)), nil })
+		wantKind(t, "create from a reader "+p, err, storage.ErrRefused)
 		_, err = st.Replace(ctx, p, nil, "")
 		wantKind(t, "replace "+p, err, storage.ErrRefused)
 		wantKind(t, "delete "+p, st.Delete(ctx, p), storage.ErrRefused)
