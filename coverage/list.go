@@ -23,6 +23,8 @@ type Marker struct {
 	// Mode is full, current_only or merged.
 	Mode   string           `json:"mode"`
 	Counts map[string]int64 `json:"counts"`
+	// Reasons says why rows are unindexable, as far as there are any: rows by reason.
+	Reasons map[string]int64 `json:"reasons,omitempty"`
 	// MDTInstant is the commit of the metadata table that holds its changes and its marker.
 	MDTInstant string `json:"mdt_instant"`
 	// LagMS is how long after the data commit its changes were visible; null where the table's zone is not known.
@@ -58,7 +60,7 @@ func Markers(ctx context.Context, d Deps, index string, last int) ([]Marker, err
 				continue
 			}
 			m := Marker{Index: i.Index, Requested: i.Requested, Completed: i.Completed, Action: i.Action, Operation: i.Operation,
-				Mode: i.Mode, Counts: map[string]int64{}, MDTInstant: c.ID}
+				Mode: i.Mode, Counts: map[string]int64{}, Reasons: i.Reasons, MDTInstant: c.ID}
 			for _, class := range classes {
 				m.Counts[class] = i.Counts[class]
 			}

@@ -70,7 +70,7 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, limit int
 		if err != nil {
 			return out, fmt.Errorf("compare instant %s: %w", req.Instants[0].Requested, err)
 		}
-		if late := l.isLate(req.Instants[0], req.Incorporated); late && len(out) > 0 {
+		if late := l.Late(req.Instants[0], req.Incorporated); late && len(out) > 0 {
 			break // its own batch: the index must hold what came before, so that its postings can be asked
 		} else if late {
 			if err := l.settle(ctx, src, req, results, byIndex); err != nil {
@@ -280,7 +280,7 @@ func (d covered) record(i int, index, frontier string) mdt.CoveredInstant {
 		Digest: hex.EncodeToString(d.meta.Digest[:]), Frontier: frontier,
 	}
 	if !d.unit {
-		r.Mode, r.Counts = string(d.results[i].Mode), d.results[i].Counts.Map()
+		r.Mode, r.Counts, r.Reasons = string(d.results[i].Mode), d.results[i].Counts.Map(), d.results[i].Reasons
 	}
 	return r
 }
@@ -314,20 +314,11 @@ next:
 	}
 }
 
-// prune forgets covered and baseline instants that the archiver has taken: they lie before the earliest active
-// instant, at or below the frontier.
+// prune forgets covered and baseline instants that the archiver has taken.
 func (l *look) prune(x *mdt.Index) {
-	active := map[string]bool{}
-	for _, w := range l.writes {
-		active[w.Requested] = true
-	}
-	earliest := l.table.Timeline.Earliest()
-	for _, m := range []map[string]string{x.Covered, x.Baseline.Instants} {
-		for requested, completed := range m {
-			if !active[requested] && requested < earliest && completed <= x.Frontier.Completed {
-				delete(m, requested)
-			}
-		}
+	for _, requested := range l.Archived(claimOf(x)) {
+		delete(x.Covered, requested)
+		delete(x.Baseline.Instants, requested)
 	}
 }
 
@@ -341,24 +332,19 @@ type part struct {
 
 func (l *look) part(ctx context.Context, c cohort, o opened, i int, done []covered) (part, error) {
 	var changes []delta.Change
-	set := markers.Set{Baseline: c.set.Baseline, Before: c.set.Before, Covered: map[string]string{}}
-	for k, v := range c.set.Covered {
-		set.Covered[k] = v
-	}
 	var instants []timeline.Instant
 	for _, d := range done {
 		if !d.unit {
 			changes = append(changes, d.results[i].Changes...)
 		}
 		instants = append(instants, d.instant)
-		set.Covered[d.instant.Requested] = d.instant.Completed
 	}
 	batch, err := o.gen.Builder().Build(ctx, delta.Reduce(changes))
 	if err != nil {
 		return part{}, fmt.Errorf("build postings of index %s: %w", o.index.Name, err)
 	}
 	p := part{o: o, batch: batch, markers: markers.Groups(instants, c.set.Covered)}
-	p.frontier = markers.Compute(markers.Frontier{Requested: o.index.Frontier.Requested, Completed: o.index.Frontier.Completed}, set, l.writes, l.pending)
+	p.frontier = l.Cover(markers.Claim{Set: c.set, Frontier: claimOf(o.index).Frontier}, instants).Frontier
 	return p, nil
 }
 

@@ -134,8 +134,10 @@ type CoveredInstant struct {
 	Operation string           `json:"operation,omitempty"`
 	Mode      string           `json:"mode"` // full, current_only or merged
 	Counts    map[string]int64 `json:"counts"`
-	Digest    string           `json:"digest"`             // hex SHA-256 of the instant's metadata file
-	Frontier  string           `json:"frontier,omitempty"` // completion time of the frontier after this commit
+	// Reasons says why the unindexable rows among Counts are: rows by reason, summing up to their count. Missing where there are none.
+	Reasons  map[string]int64 `json:"reasons,omitempty"`
+	Digest   string           `json:"digest"`             // hex SHA-256 of the instant's metadata file
+	Frontier string           `json:"frontier,omitempty"` // completion time of the frontier after this commit
 }
 
 // Retired is a file no longer in use that may be deleted after a time.
