@@ -61,38 +61,31 @@ func Fresh(ctx context.Context, t *table.Table, st *mdt.State, index string) (Ve
 }
 
 func judge(ctx context.Context, st storage.Store, p *timeline.Properties, tl *timeline.Timeline, state *mdt.State, x *mdt.Index) (Verdict, error) {
-	set, frontier, earliest := setOf(x), markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}, tl.Earliest()
-	upto := ""
-	if !markers.Known(frontier, set, earliest, true) || len(markers.Missing(set, tl.Writes())) > 0 {
+	l := markers.LookAt(tl)
+	claim := claimOf(x)
+	if l.NeedsArchive(claim) {
 		var err error
-		if upto, err = timeline.ArchivedUpto(ctx, st, table.HoodieDir, p); err != nil {
+		if l.ArchivedUpto, err = timeline.ArchivedUpto(ctx, st, table.HoodieDir, p); err != nil {
 			return Verdict{}, fmt.Errorf("judge index %s: %w", x.Name, err)
 		}
 	}
-	return decide(tl, state.Restores, set, frontier, upto), nil
+	return decide(l, state.Restores, claim), nil
 }
 
-// decide is judge over plain data. upto is the largest requested time in the archive, "" if nothing was archived.
-func decide(tl *timeline.Timeline, handled map[string]string, set markers.Set, frontier markers.Frontier, upto string) Verdict {
-	writes := tl.Writes()
+// claimOf returns what an index says about itself.
+func claimOf(x *mdt.Index) markers.Claim {
+	return markers.Claim{Set: setOf(x), Frontier: markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}}
+}
+
+// decide is judge over plain data.
+func decide(l markers.Look, handled map[string]string, claim markers.Claim) Verdict {
+	d := l.Doubt(claim, handled)
 	v := Verdict{
-		Lag:      markers.Measure(set, writes, frontier.Completed),
-		Due:      set.Due(writes),
-		Frontier: markers.Compute(frontier, set, writes, tl.Pending()),
-		Vanished: markers.Vanished(set, writes, tl.Earliest(), upto),
-		Behind:   !markers.Known(frontier, set, tl.Earliest(), upto != ""),
+		Fresh: d.Fresh(), Vanished: d.Undone, Behind: d.Behind, Unhandled: d.Unhandled, Due: d.Due,
+		Lag:      markers.Measure(claim.Set, l.Writes, claim.Frontier.Completed),
+		Frontier: markers.Compute(claim.Frontier, claim.Set, l.Writes, l.Pending),
 	}
-	for _, a := range []timeline.Action{timeline.Restore, timeline.Rollback} {
-		for _, i := range tl.CompletedOf(a) {
-			// A derived completion time changes when the table is copied, so the requested time decides there.
-			if done, ok := handled[i.Requested]; !ok || done != i.Completed && !i.Derived {
-				v.Unhandled = append(v.Unhandled, i)
-			}
-		}
-	}
-	slices.SortFunc(v.Unhandled, markers.ByCompletion)
-	v.Reason = v.reason(frontier, tl.Earliest())
-	v.Fresh = v.Reason == ""
+	v.Reason = v.reason(claim.Frontier, l.Earliest)
 	return v
 }
 
@@ -130,14 +123,7 @@ func undid(ctx context.Context, st storage.Store, p *timeline.Properties, i time
 	if err != nil {
 		return "", err
 	}
-	for _, requested := range undone {
-		_, base := set.Baseline[requested]
-		_, covered := set.Covered[requested]
-		if base || covered {
-			return requested, nil
-		}
-	}
-	return "", nil
+	return set.Holds(undone), nil
 }
 
 func noIndex(name string) error {

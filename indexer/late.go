@@ -18,16 +18,6 @@ import (
 	"tidemark/timeline"
 )
 
-// isLate reports whether an instant completed before one that is incorporated already: its file was seen late.
-func (l *look) isLate(i timeline.Instant, incorporated func(timeline.Instant) bool) bool {
-	for _, w := range l.writes {
-		if markers.ByCompletion(w, i) > 0 && incorporated(w) {
-			return true
-		}
-	}
-	return false
-}
-
 // settle rewrites the changes of a late unit (protocol 0.3 step 2): what the comparison found only names
 // candidate keys. A commit that is covered already may have moved such a key to a file group that the late one
 // never touched, so each key is written as it stands now, wherever it lives: in the groups the unit touched, or

@@ -17,10 +17,10 @@ import (
 
 // look is the table as one pass sees it: one listing of the timeline and one state.
 type look struct {
-	table   *table.Table
-	state   *mdt.State
-	writes  []timeline.Instant
-	pending []timeline.Instant
+	markers.Look // of the timeline; its ArchivedUpto only after archive
+
+	table *table.Table
+	state *mdt.State
 }
 
 // SetOf returns what an index incorporates, as its state says.
@@ -36,7 +36,22 @@ func takeLook(ctx context.Context, place mdt.Place, st *mdt.State) (*look, error
 	if err := t.Props.CheckWritable(); err != nil {
 		return nil, err
 	}
-	return &look{table: t, state: st, writes: t.Timeline.Writes(), pending: t.Timeline.Pending()}, nil
+	return &look{Look: markers.LookAt(t.Timeline), table: t, state: st}, nil
+}
+
+// claimOf returns what an index says about itself.
+func claimOf(x *mdt.Index) markers.Claim {
+	return markers.Claim{Set: SetOf(x), Frontier: markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}}
+}
+
+// archive reads how far the archive reaches, if a claim cannot be judged without.
+func (l *look) archive(ctx context.Context, c markers.Claim) error {
+	if l.ArchivedUpto != "" || !l.NeedsArchive(c) {
+		return nil
+	}
+	var err error
+	l.ArchivedUpto, err = timeline.ArchivedUpto(ctx, l.table.Store, table.HoodieDir, l.table.Props)
+	return err
 }
 
 // cohort is the indexes that incorporate the same instants, so that one comparison serves them all.
@@ -57,14 +72,14 @@ func (l *look) cohorts() []cohort {
 		}
 		set := SetOf(x)
 		var key strings.Builder
-		for _, w := range l.writes {
+		for _, w := range l.Writes {
 			if set.Has(w) {
 				key.WriteString(w.Requested + ",")
 			}
 		}
 		c := by[key.String()]
 		if c == nil {
-			c = &cohort{set: set, due: set.Due(l.writes)}
+			c = &cohort{set: set, due: set.Due(l.Writes)}
 			by[key.String()] = c
 		}
 		c.indexes = append(c.indexes, x)
@@ -86,8 +101,7 @@ func (l *look) cohorts() []cohort {
 // been rolled back.
 func (l *look) moves(c cohort) bool {
 	for _, x := range c.indexes {
-		f := markers.Compute(markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}, c.set, l.writes, l.pending)
-		if f.Completed != x.Frontier.Completed {
+		if l.Moves(claimOf(x)) {
 			return true
 		}
 	}
@@ -97,24 +111,18 @@ func (l *look) moves(c cohort) bool {
 // checkHistory refuses to go on where covered history is no longer what it was: an incorporated instant that is
 // gone without having been archived, or a frontier that fell behind the archive.
 func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
-	set, earliest := SetOf(x), l.table.Timeline.Earliest()
-	f := markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}
-	known := markers.Known(f, set, earliest, true)
-	if known && len(markers.Missing(set, l.writes)) == 0 {
-		return nil
-	}
-	upto, err := timeline.ArchivedUpto(ctx, l.table.Store, table.HoodieDir, l.table.Props)
-	if err != nil {
+	c := claimOf(x)
+	if err := l.archive(ctx, c); err != nil {
 		return err
 	}
-	if gone := markers.Vanished(set, l.writes, earliest, upto); len(gone) > 0 {
+	if gone := l.Undone(c); len(gone) > 0 {
 		return &storage.Error{Op: "follow index", Path: x.Name,
 			Err:  fmt.Errorf("covered instant %s was rolled back or restored away (%d in all): %w", gone[0], len(gone), storage.ErrStale),
 			Hint: "the index holds rows that the table undid: drop it and create it again"}
 	}
-	if !known && upto != "" {
+	if l.Behind(c) {
 		return &storage.Error{Op: "follow index", Path: x.Name,
-			Err:  fmt.Errorf("frontier %s is older than the earliest active instant %s, and the archive in between was not followed: %w", orNone(f.Completed), earliest, storage.ErrStale),
+			Err:  fmt.Errorf("frontier %s is older than the earliest active instant %s, and the archive in between was not followed: %w", orNone(c.Frontier.Completed), l.Earliest, storage.ErrStale),
 			Hint: "drop the index and create it again; sync more often than the table archives"}
 	}
 	return nil
@@ -125,13 +133,7 @@ func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 // storage.ErrStale.
 func (l *look) undone(ctx context.Context) (map[string]string, error) {
 	fresh := map[string]string{}
-	for _, i := range l.table.Timeline.Instants() {
-		if i.State != timeline.Completed || i.Action != timeline.Rollback && i.Action != timeline.Restore {
-			continue
-		}
-		if l.state.Restores[i.Requested] == i.Completed {
-			continue
-		}
+	for _, i := range l.Unhandled(l.state.Restores) {
 		targets, err := l.targets(ctx, i)
 		if err != nil {
 			return nil, err
@@ -141,14 +143,10 @@ func (l *look) undone(ctx context.Context) (map[string]string, error) {
 			if x.Dropped {
 				continue
 			}
-			for _, at := range targets {
-				_, base := x.Baseline.Instants[at]
-				_, cov := x.Covered[at]
-				if base || cov {
-					return nil, &storage.Error{Op: "follow index", Path: name,
-						Err:  fmt.Errorf("%s %s undid instant %s, which the index covers: %w", i.Action, i.Requested, at, storage.ErrStale),
-						Hint: "the index holds rows that the table undid: drop it and create it again"}
-				}
+			if at := SetOf(x).Holds(targets); at != "" {
+				return nil, &storage.Error{Op: "follow index", Path: name,
+					Err:  fmt.Errorf("%s %s undid instant %s, which the index covers: %w", i.Action, i.Requested, at, storage.ErrStale),
+					Hint: "the index holds rows that the table undid: drop it and create it again"}
 			}
 		}
 		fresh[i.Requested] = i.Completed

@@ -10,7 +10,6 @@ import (
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 	"tidemark/markers"
-	"tidemark/timeline"
 )
 
 // Recheck returns the check that the sink makes right before a commit point, and again when a successor
@@ -28,43 +27,26 @@ func Recheck(place mdt.Place) func(context.Context, *mdt.State) error {
 		if err != nil {
 			return err
 		}
-		l := &look{table: t, writes: t.Timeline.Writes(), pending: t.Timeline.Pending()}
+		l := &look{Look: markers.LookAt(t.Timeline), table: t}
 		for _, name := range slices.Sorted(maps.Keys(after.Indexes)) {
 			x := after.Indexes[name]
 			if _, active := x.Active(); !active || x.Dropped {
 				continue
 			}
-			gone, err := l.vanished(ctx, x)
-			if err != nil {
+			var old markers.Claim
+			if b := before.Indexes[name]; b != nil {
+				old = claimOf(b)
+			}
+			if err := l.archive(ctx, claimOf(x)); err != nil {
 				return err
 			}
-			if gone != "" {
-				return fmt.Errorf("index %s: instant %s has gone from the timeline: %w", name, gone, storage.ErrStale)
-			}
-			if old := before.Indexes[name]; old != nil && old.Frontier == x.Frontier {
-				continue
-			}
-			if ok, by := markers.Valid(x.Frontier.Completed, SetOf(x), l.writes, l.pending); !ok {
-				return fmt.Errorf("index %s: instant %s speaks against frontier %s: %w", name, by.Requested, x.Frontier.Completed, storage.ErrStale)
+			switch at, gone := l.Against(old, claimOf(x)); {
+			case gone:
+				return fmt.Errorf("index %s: instant %s has gone from the timeline: %w", name, at, storage.ErrStale)
+			case at != "":
+				return fmt.Errorf("index %s: instant %s speaks against frontier %s: %w", name, at, x.Frontier.Completed, storage.ErrStale)
 			}
 		}
 		return nil
 	}
-}
-
-// vanished returns an incorporated instant that was undone, "" if there is none. The archive's manifest is read
-// only if an instant is missing.
-func (l *look) vanished(ctx context.Context, x *mdt.Index) (string, error) {
-	set := SetOf(x)
-	if len(markers.Missing(set, l.writes)) == 0 {
-		return "", nil
-	}
-	upto, err := timeline.ArchivedUpto(ctx, l.table.Store, table.HoodieDir, l.table.Props)
-	if err != nil {
-		return "", err
-	}
-	if gone := markers.Vanished(set, l.writes, l.table.Timeline.Earliest(), upto); len(gone) > 0 {
-		return gone[0], nil
-	}
-	return "", nil
 }

@@ -1,0 +1,155 @@
+package markers
+
+import (
+	"slices"
+
+	"tidemark/timeline"
+)
+
+// Look is what one look at a table's timeline says, as plain data. The decisions below are made from it and from what
+// an index claims, and from nothing else.
+type Look struct {
+	// Writes are the completed data writes of the active timeline, Pending its pending instants.
+	Writes, Pending []timeline.Instant
+	// Undoings are its completed restores and rollbacks.
+	Undoings []timeline.Instant
+	// Earliest is the requested time of the earliest active write, "" if there is none (timeline.Timeline.Earliest).
+	Earliest string
+	// ArchivedUpto is the largest requested time that the archive's manifest names, "" if nothing was archived. It must
+	// have been read after the active timeline, and only where NeedsArchive asks for it.
+	ArchivedUpto string
+}
+
+// LookAt returns what a timeline says. ArchivedUpto is left to the caller.
+func LookAt(t *timeline.Timeline) Look {
+	l := Look{Writes: t.Writes(), Pending: t.Pending(), Earliest: t.Earliest()}
+	for _, a := range []timeline.Action{timeline.Restore, timeline.Rollback} {
+		l.Undoings = append(l.Undoings, t.CompletedOf(a)...)
+	}
+	slices.SortStableFunc(l.Undoings, ByCompletion)
+	return l
+}
+
+// Claim is what an index says about itself: what it incorporates and how far its frontier reaches.
+type Claim struct {
+	Set      Set
+	Frontier Frontier
+}
+
+// NeedsArchive reports whether a look must know the archive to judge a claim: an incorporated instant is not on the
+// active timeline, or the frontier does not reach it.
+func (l Look) NeedsArchive(c Claim) bool {
+	return !Known(c.Frontier, c.Set, l.Earliest, true) || len(Missing(c.Set, l.Writes)) > 0
+}
+
+// Undone returns the requested times of incorporated instants that were rolled back or restored away; see Vanished.
+func (l Look) Undone(c Claim) []string { return Vanished(c.Set, l.Writes, l.Earliest, l.ArchivedUpto) }
+
+// Behind reports whether commits may have been archived that the claim does not cover; see Known.
+func (l Look) Behind(c Claim) bool {
+	return !Known(c.Frontier, c.Set, l.Earliest, l.ArchivedUpto != "")
+}
+
+// Unhandled returns the completed restores and rollbacks that are not in handled (requested → completion time).
+func (l Look) Unhandled(handled map[string]string) []timeline.Instant {
+	var out []timeline.Instant
+	for _, i := range l.Undoings {
+		// A derived completion time changes when the table is copied, so the requested time decides there.
+		if done, ok := handled[i.Requested]; !ok || done != i.Completed && !i.Derived {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Holds returns the first of some requested times that the set holds, "" if it holds none: what a restore or rollback
+// undid of an index.
+func (s Set) Holds(requested []string) string {
+	for _, at := range requested {
+		_, base := s.Baseline[at]
+		_, covered := s.Covered[at]
+		if base || covered {
+			return at
+		}
+	}
+	return ""
+}
+
+// Moves reports whether the frontier of a claim may move although nothing is due: a pending write that held it has been
+// rolled back, say.
+func (l Look) Moves(c Claim) bool {
+	return Compute(c.Frontier, c.Set, l.Writes, l.Pending).Completed != c.Frontier.Completed
+}
+
+// Cover returns the claim after some instants were incorporated; the claim before is not changed.
+func (l Look) Cover(c Claim, done []timeline.Instant) Claim {
+	set := Set{Baseline: c.Set.Baseline, Before: c.Set.Before, Covered: make(map[string]string, len(c.Set.Covered)+len(done))}
+	for requested, completed := range c.Set.Covered {
+		set.Covered[requested] = completed
+	}
+	for _, i := range done {
+		set.Covered[i.Requested] = i.Completed
+	}
+	return Claim{Set: set, Frontier: Compute(c.Frontier, set, l.Writes, l.Pending)}
+}
+
+// Late reports whether an instant completed before one that is incorporated already: its file was seen late.
+func (l Look) Late(i timeline.Instant, incorporated func(timeline.Instant) bool) bool {
+	for _, w := range l.Writes {
+		if ByCompletion(w, i) > 0 && incorporated(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// Archived returns the incorporated instants that the archiver has taken, and that a claim needs no longer name: they lie
+// before the earliest active instant, at or below the frontier.
+func (l Look) Archived(c Claim) []string {
+	return slices.DeleteFunc(Missing(c.Set, l.Writes), func(requested string) bool {
+		completed, ok := c.Set.Covered[requested]
+		if !ok {
+			completed = c.Set.Baseline[requested]
+		}
+		return requested >= l.Earliest || completed > c.Frontier.Completed
+	})
+}
+
+// Against returns what speaks against a claim that is about to become visible in place of another one, "" if nothing does: an
+// incorporated instant that is gone, or one that is not below the frontier although the frontier says so. A frontier that
+// does not move is not judged: a write with an old requested time may appear after it, and that must not stop the commits
+// after it from being covered.
+func (l Look) Against(before, after Claim) (requested string, gone bool) {
+	if undone := l.Undone(after); len(undone) > 0 {
+		return undone[0], true
+	}
+	if before.Frontier.Requested == after.Frontier.Requested && before.Frontier.Completed == after.Frontier.Completed {
+		return "", false
+	}
+	if ok, by := Valid(after.Frontier.Completed, after.Set, l.Writes, l.Pending); !ok {
+		return by.Requested, false
+	}
+	return "", false
+}
+
+// Doubt is why an answer must not be called fresh; the zero Doubt is none (design decision 9).
+type Doubt struct {
+	// Undone are incorporated instants that were rolled back or restored away.
+	Undone []string
+	// Behind says that commits may have been archived unseen.
+	Behind bool
+	// Unhandled are completed restores and rollbacks that are not dealt with.
+	Unhandled []timeline.Instant
+	// Due are the completed data writes that are not incorporated, in completion order.
+	Due []timeline.Instant
+}
+
+// Fresh reports whether exactly the completed data writes of the look are incorporated.
+func (d Doubt) Fresh() bool {
+	return len(d.Undone) == 0 && !d.Behind && len(d.Unhandled) == 0 && len(d.Due) == 0
+}
+
+// Doubt judges a claim. handled are the restores and rollbacks that were dealt with.
+func (l Look) Doubt(c Claim, handled map[string]string) Doubt {
+	return Doubt{Undone: l.Undone(c), Behind: l.Behind(c), Unhandled: l.Unhandled(handled), Due: c.Set.Due(l.Writes)}
+}
