@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -29,6 +30,9 @@ type comparison struct {
 	interned map[string]string
 	vector   []float32
 
+	// keep has the row that counts kept where the postings of its key are not what they should be: corrections are made of it.
+	keep bool
+
 	rows, unindexable int64
 	unindexableKeys   []string
 }
@@ -38,6 +42,9 @@ type keyState struct {
 	postings []stored
 	order    string // when the row that counts was written: completion and requested time
 	copies   int    // live indexable rows
+	// row is the row that counts, with its vector, if comparison.keep is set and its postings are not right; nil otherwise. Whoever
+	// lets another row count, or none, sets it anew.
+	row *delta.Version
 }
 
 // stored is one posting: a digest stands for its code.
@@ -173,7 +180,7 @@ func (c *comparison) row(r table.Row, s table.Slice) {
 		return // two copies of one commit: either may have the posting
 	}
 	k.order = c.intern(order)
-	c.judge(k, delta.Locator{Partition: r.Partition, FileID: s.FileID, BaseInstant: s.Instant, Position: r.Position})
+	c.judge(k, r.Vectors[0], delta.Locator{Partition: r.Partition, FileID: s.FileID, BaseInstant: s.Instant, Position: r.Position})
 }
 
 // right says whether every posting of the key, and there is one, is as it should be.
@@ -181,8 +188,8 @@ func (k *keyState) right() bool {
 	return len(k.postings) > 0 && !slices.ContainsFunc(k.postings, func(p stored) bool { return p.verdict != 0 })
 }
 
-// judge compares the postings of a key with the vector at hand.
-func (c *comparison) judge(k *keyState, at delta.Locator) {
+// judge compares the postings of a key with the vector at hand, whose stored bytes are raw.
+func (c *comparison) judge(k *keyState, raw []byte, at delta.Locator) {
 	nearest := c.gen.Cluster(c.vector)
 	for i := range k.postings {
 		p := &k.postings[i]
@@ -193,6 +200,10 @@ func (c *comparison) judge(k *keyState, at delta.Locator) {
 		if p.verdict == 0 && p.locator != at {
 			p.verdict = wrongLocator
 		}
+	}
+	k.row = nil
+	if c.keep && (len(k.postings) != 1 || k.postings[0].verdict != 0) {
+		k.row = &delta.Version{Raw: bytes.Clone(raw), Vector: slices.Clone(c.vector), Locator: at}
 	}
 }
 
