@@ -25,9 +25,9 @@ func newBuild(cfg Config) *build {
 }
 
 func (b *build) block(magic string, payload []byte) entry {
-	off := int64(len(b.w.file))
+	off := b.w.off
 	b.w.writeBlock(magic, payload, -1)
-	return entry{off: off, size: int64(len(b.w.file)) - off}
+	return entry{off: off, size: b.w.off - off}
 }
 
 func cellBytes(row, value string) []byte {
@@ -50,15 +50,15 @@ func bare(dst []byte, e entry, row string, protobuf bool) []byte {
 }
 
 func (b *build) finish(index []byte, roots int, info []KV, change func(*trailer)) []byte {
-	b.t.loadOnOpen, b.t.roots = int64(len(b.w.file)), int64(roots)
+	b.t.loadOnOpen, b.t.roots = b.w.off, int64(roots)
 	b.block(magicRoot, index)
 	b.block(magicRoot, nil)
-	b.t.infoOffset = int64(len(b.w.file))
+	b.t.infoOffset = b.w.off
 	b.block(magicInfo, appendInfo(nil, info))
 	if change != nil {
 		change(&b.t)
 	}
-	return b.t.append(b.w.file)
+	return b.t.append(b.w.mem.Bytes())
 }
 
 var mvcc = []KV{{infoKVVersion, []byte{0, 0, 0, 1}}}
@@ -98,7 +98,7 @@ func TestMisSorted(t *testing.T) {
 		index = bare(index, b.block(magicData, p), row, false)
 	}
 	last := func(t *trailer) {
-		t.entries, t.indexBytes, t.last = uint64(len(rows)), uint64(plain), int64(len(b.w.file))
+		t.entries, t.indexBytes, t.last = uint64(len(rows)), uint64(plain), b.w.off
 	}
 	// The last data block's offset is that of the last index entry.
 	lastOff := int64(0)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -26,14 +27,17 @@ type Config struct {
 	Info []KV
 }
 
-// Writer builds one HFile in memory. It is not safe for concurrent use.
+// Writer writes one HFile, block by block. It is not safe for concurrent use.
 type Writer struct {
 	cfg    Config
-	err    error // first error; kept
-	file   []byte
-	block  []byte // plain payload of the open data block
-	first  []byte // first key of the open block
-	index  []byte // root index payload
+	err    error        // first error; kept
+	out    io.Writer    // where blocks go
+	mem    bytes.Buffer // out of a writer that builds its file in memory
+	off    int64        // bytes written
+	frame  []byte       // the block that is being written, reused
+	block  []byte       // plain payload of the open data block
+	first  []byte       // first key of the open block
+	index  []byte       // root index payload
 	blocks int64
 	prev   int64 // offset of the previous data block, -1 if none
 	last   []byte
@@ -44,10 +48,18 @@ type Writer struct {
 	zw  *gzip.Writer
 }
 
-// NewWriter returns a writer of one file. A Config that makes no file Hudi could read is reported by the first Append or
-// by Finish, with kind storage.ErrRefused.
+// NewWriter returns a writer of one file that is built in memory; Finish returns it. A Config that makes no file Hudi could
+// read is reported by the first Append or by Finish, with kind storage.ErrRefused.
 func NewWriter(cfg Config) *Writer {
-	w := &Writer{cfg: cfg, prev: -1}
+	w := NewWriterTo(nil, cfg)
+	w.out = &w.mem
+	return w
+}
+
+// NewWriterTo is NewWriter for a file that goes to out as it grows, the same bytes; Close ends it. In memory are one data block and the
+// index, about 100 bytes a block. An error of out is returned by the call that meets it and by all later ones.
+func NewWriterTo(out io.Writer, cfg Config) *Writer {
+	w := &Writer{cfg: cfg, out: out, prev: -1}
 	if w.cfg.BlockSize == 0 {
 		w.cfg.BlockSize = DefaultBlockSize
 	}
@@ -69,7 +81,7 @@ func (w *Writer) Append(key, value []byte) error {
 		w.err = fmt.Errorf("write hfile: key of %d bytes, allowed are 1 to %d: %w", len(key), MaxKey, storage.ErrRefused)
 	case w.entries > 0 && bytes.Compare(key, w.last) <= 0:
 		w.err = fmt.Errorf("write hfile: key %x is not above its predecessor %x: %w", key, w.last, storage.ErrRefused)
-	case len(w.file)+len(w.block)+len(value) > maxFile-2*trailerSize:
+	case w.off+int64(len(w.block)+len(value)) > maxFile-2*trailerSize:
 		w.err = fmt.Errorf("write hfile: more than %d bytes: %w", maxFile, storage.ErrRefused)
 	}
 	if w.err != nil {
@@ -78,6 +90,9 @@ func (w *Writer) Append(key, value []byte) error {
 	size := cellFixed + len(key) + len(value)
 	if len(w.block) > 0 && len(w.block)+size > w.cfg.BlockSize {
 		w.closeBlock()
+		if w.err != nil {
+			return w.err
+		}
 	}
 	if len(w.block) == 0 {
 		w.first = append(w.first[:0], key...)
@@ -105,13 +120,13 @@ func appendCellKey(dst, row []byte) []byte {
 
 // closeBlock writes the open data block and its index entry.
 func (w *Writer) closeBlock() {
-	off := int64(len(w.file))
+	off := w.off
 	w.writeBlock(magicData, w.block, w.prev)
 	w.prev = off
 	w.block = w.block[:0]
 	w.blocks++
 	w.index = binary.BigEndian.AppendUint64(w.index, uint64(off))
-	w.index = binary.BigEndian.AppendUint32(w.index, uint32(int64(len(w.file))-off))
+	w.index = binary.BigEndian.AppendUint32(w.index, uint32(w.off-off))
 	w.index = appendVint(w.index, keyFixed+len(w.first))
 	w.index = appendCellKey(w.index, w.first)
 }
@@ -133,38 +148,54 @@ func (w *Writer) writeBlock(magic string, payload []byte, prev int64) {
 	}
 	data := headerSize + len(stored)
 	chunks := (data + bytesPerChecksum - 1) / bytesPerChecksum
-	start := len(w.file)
-	w.file = append(w.file, magic...)
-	w.file = binary.BigEndian.AppendUint32(w.file, uint32(len(stored)+4*chunks))
-	w.file = binary.BigEndian.AppendUint32(w.file, uint32(len(payload)))
-	w.file = binary.BigEndian.AppendUint64(w.file, uint64(prev))
+	f := append(w.frame[:0], magic...)
+	f = binary.BigEndian.AppendUint32(f, uint32(len(stored)+4*chunks))
+	f = binary.BigEndian.AppendUint32(f, uint32(len(payload)))
+	f = binary.BigEndian.AppendUint64(f, uint64(prev))
 	sumType := byte(2)
 	if w.cfg.Checksum == Null {
 		sumType = 0
 	}
-	w.file = append(w.file, sumType)
-	w.file = binary.BigEndian.AppendUint32(w.file, bytesPerChecksum)
-	w.file = binary.BigEndian.AppendUint32(w.file, uint32(data))
-	w.file = append(w.file, stored...)
+	f = append(f, sumType)
+	f = binary.BigEndian.AppendUint32(f, bytesPerChecksum)
+	f = binary.BigEndian.AppendUint32(f, uint32(data))
+	f = append(f, stored...)
 	for i := 0; i < chunks; i++ {
 		var sum uint32
 		if w.cfg.Checksum == CRC32C {
-			sum = crc32.Checksum(w.file[start+i*bytesPerChecksum:min(start+(i+1)*bytesPerChecksum, start+data)], castagnoli)
+			sum = crc32.Checksum(f[i*bytesPerChecksum:min((i+1)*bytesPerChecksum, data)], castagnoli)
 		}
-		w.file = binary.BigEndian.AppendUint32(w.file, sum)
+		f = binary.BigEndian.AppendUint32(f, sum)
+	}
+	w.frame = f
+	w.write(f)
+}
+
+// write hands bytes on, unless there was an error.
+func (w *Writer) write(b []byte) {
+	if w.err != nil {
+		return
+	}
+	n, err := w.out.Write(b)
+	w.off += int64(n)
+	if err != nil {
+		w.err = fmt.Errorf("write hfile: %w", err)
 	}
 }
 
-// Finish closes the file and returns its bytes, which are the caller's. The writer cannot be used afterwards.
-func (w *Writer) Finish() ([]byte, error) {
+// Size is how many bytes were written so far; the open block is not among them.
+func (w *Writer) Size() int64 { return w.off }
+
+// Close ends the file. The writer cannot be used afterwards.
+func (w *Writer) Close() error {
 	if w.err != nil {
-		return nil, w.err
+		return w.err
 	}
 	if len(w.block) > 0 {
 		w.closeBlock()
 	}
 	t := trailer{
-		loadOnOpen: int64(len(w.file)), indexBytes: w.plain, roots: w.blocks, entries: w.entries, levels: 1,
+		loadOnOpen: w.off, indexBytes: w.plain, roots: w.blocks, entries: w.entries, levels: 1,
 		first: 0, last: max(0, w.prev), comparator: comparatorHudi, compression: w.cfg.Compression,
 	}
 	if w.blocks == 0 {
@@ -172,17 +203,25 @@ func (w *Writer) Finish() ([]byte, error) {
 	}
 	w.writeBlock(magicRoot, w.index, -1)
 	w.writeBlock(magicRoot, nil, -1)
-	t.infoOffset = int64(len(w.file))
+	t.infoOffset = w.off
 	w.writeBlock(magicInfo, appendInfo(nil, w.infoEntries()), -1)
-	w.file = t.append(w.file)
-	if w.err == nil && len(w.file) > maxFile {
-		w.err = fmt.Errorf("write hfile: %d bytes, at most %d: %w", len(w.file), maxFile, storage.ErrRefused)
+	w.write(t.append(nil))
+	if w.err == nil && w.off > maxFile {
+		w.err = fmt.Errorf("write hfile: %d bytes, at most %d: %w", w.off, maxFile, storage.ErrRefused)
 	}
 	if w.err != nil {
-		return nil, w.err
+		return w.err
 	}
 	w.err = fmt.Errorf("write hfile: already finished: %w", storage.ErrRefused)
-	return w.file, nil
+	return nil
+}
+
+// Finish is Close for a file in memory. It returns the file's bytes, which are the caller's.
+func (w *Writer) Finish() ([]byte, error) {
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return w.mem.Bytes(), nil
 }
 
 func (w *Writer) infoEntries() []KV {

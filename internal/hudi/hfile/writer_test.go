@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -83,7 +84,7 @@ func asOurs(t testing.TB, file []byte, sum Checksum, gz bool) (out []byte, steps
 	roots := 0
 	for _, b := range blocks {
 		payload := b.payload
-		start, wantPrev := int64(len(w.file)), int64(-1)
+		start, wantPrev := w.off, int64(-1)
 		switch {
 		case b.magic == magicData:
 			wantPrev, prev = prev, start
@@ -128,8 +129,8 @@ func asOurs(t testing.TB, file []byte, sum Checksum, gz bool) (out []byte, steps
 			steps[diffPrev] = true
 		}
 		w.writeBlock(b.magic, payload, wantPrev)
-		offsets, sizes = append(offsets, start), append(sizes, int64(len(w.file))-start)
-		written := w.file[start:]
+		offsets, sizes = append(offsets, start), append(sizes, w.off-start)
+		written := w.mem.Bytes()[start:]
 		data := headerSize + len(written) - headerSize - len(b.sums)
 		if !gz {
 			// Beside the steps above the block is byte for byte what Hudi wrote.
@@ -166,7 +167,7 @@ func asOurs(t testing.TB, file []byte, sum Checksum, gz bool) (out []byte, steps
 	if !bytes.Equal(before.append(nil), tb) {
 		t.Error("trailer differs from Hudi's beyond its offsets")
 	}
-	return tr.append(w.file), steps
+	return tr.append(w.mem.Bytes()), steps
 }
 
 func note(steps map[string]bool, name string, a, b []byte) {
@@ -398,6 +399,56 @@ func TestTruncated(t *testing.T) {
 			r := open(t, file[n:])
 			if _, err := all(r, nil); !errors.Is(err, storage.ErrCorrupt) {
 				t.Fatalf("first %d bytes gone: %v", n, err)
+			}
+		}
+	}
+}
+
+// choked takes so many bytes.
+type choked struct{ left int }
+
+var errChoked = errors.New("choked")
+
+func (c *choked) Write(p []byte) (int, error) {
+	if c.left -= len(p); c.left < 0 {
+		return 0, errChoked
+	}
+	return len(p), nil
+}
+
+func TestWriterTo(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 5000} {
+		var cells []Cell
+		for i := range n {
+			cells = append(cells, Cell{fmt.Appendf(nil, "key%06d", i), bytes.Repeat([]byte{byte(i)}, 100)})
+		}
+		want := write(t, Config{Schema: `"string"`}, cells)
+		put := func(out io.Writer) error {
+			w := NewWriterTo(out, Config{Schema: `"string"`})
+			for _, c := range cells {
+				if err := w.Append(c.Key, c.Value); err != nil {
+					return err
+				}
+				if len(w.block)+len(w.frame) > 2*DefaultBlockSize {
+					t.Fatalf("%d bytes in memory", len(w.block)+len(w.frame))
+				}
+			}
+			if err := w.Close(); err != nil {
+				return err
+			}
+			if w.Size() != int64(len(want)) {
+				t.Errorf("size %d, want %d", w.Size(), len(want))
+			}
+			return nil
+		}
+		var got bytes.Buffer
+		if err := put(&got); err != nil || !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%d cells: %d bytes, want %d, %v", n, got.Len(), len(want), err)
+		}
+		for at := 0; at < len(want); at += 1 + len(want)/20 {
+			if err := put(&choked{at}); !errors.Is(err, errChoked) {
+				t.Errorf("%d cells, room for %d bytes: %v", n, at, err)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -570,6 +571,18 @@ func TestGoldenLog(t *testing.T) {
 		}
 		if got := again(t, blocks); !bytes.Equal(got, b) {
 			t.Errorf("%s: written again it differs", name)
+		}
+	}
+}
+
+func TestEnvelope(t *testing.T) {
+	t.Parallel()
+	header := []HeaderEntry{{Key: SchemaKey, Value: `"string"`}, {Key: InstantTime, Value: "20260101000000001"}}
+	for _, n := range []int{0, 1, 1000} {
+		content := bytes.Repeat([]byte{7}, n)
+		before, after := Envelope(TypeHFile, header, int64(n))
+		if got := slices.Concat(before, content, after); !bytes.Equal(got, AppendBlock(nil, TypeHFile, header, content)) {
+			t.Errorf("%d bytes: not what AppendBlock appends", n)
 		}
 	}
 }

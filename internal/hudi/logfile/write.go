@@ -12,18 +12,27 @@ func AppendBlock(dst []byte, typ BlockType, header []HeaderEntry, content []byte
 }
 
 func appendFrame(dst []byte, typ BlockType, header []HeaderEntry, content []byte, footer []HeaderEntry) []byte {
-	start := len(dst)
-	dst = append(dst, magic...)
-	dst = binary.BigEndian.AppendUint64(dst, 0) // size, known at the end
-	dst = binary.BigEndian.AppendUint32(dst, 1) // log format version
-	dst = binary.BigEndian.AppendUint32(dst, uint32(typ))
-	dst = appendEntries(dst, header)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(len(content)))
-	dst = append(dst, content...)
-	dst = appendEntries(dst, footer)
-	frame := len(dst) + 8 - start
-	binary.BigEndian.PutUint64(dst[start+len(magic):], uint64(frame-frameFixed))
-	return binary.BigEndian.AppendUint64(dst, uint64(frame-8))
+	before, after := envelope(typ, header, int64(len(content)), footer)
+	return append(append(append(dst, before...), content...), after...)
+}
+
+// Envelope returns what stands before and behind a block's content of the given size: before, content and after are what
+// AppendBlock appends. It serves content that is not in memory.
+func Envelope(typ BlockType, header []HeaderEntry, size int64) (before, after []byte) {
+	return envelope(typ, header, size, nil)
+}
+
+func envelope(typ BlockType, header []HeaderEntry, size int64, footer []HeaderEntry) (before, after []byte) {
+	before = append(before, magic...)
+	before = binary.BigEndian.AppendUint64(before, 0) // size, known at the end
+	before = binary.BigEndian.AppendUint32(before, 1) // log format version
+	before = binary.BigEndian.AppendUint32(before, uint32(typ))
+	before = appendEntries(before, header)
+	before = binary.BigEndian.AppendUint64(before, uint64(size))
+	after = appendEntries(nil, footer)
+	frame := int64(len(before)+len(after)) + size + 8
+	binary.BigEndian.PutUint64(before[len(magic):], uint64(frame-frameFixed))
+	return before, binary.BigEndian.AppendUint64(after, uint64(frame-8))
 }
 
 func appendEntries(dst []byte, list []HeaderEntry) []byte {
