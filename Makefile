@@ -3,11 +3,16 @@
 GO       ?= go
 BIN      := tidemark
 TOOLS    := dist/tools
+# How long each fuzz target runs, and which: one per format that other programs write.
+FUZZTIME := 30s
+FUZZ     := timeline:FuzzCommit internal/hudi/basefile:FuzzOpen internal/hudi/hfile:FuzzCells \
+            internal/hudi/avrox:FuzzRecord internal/hudi/logfile:FuzzBlocks internal/hudi/logfile:FuzzContent \
+            internal/hudi/mdt:FuzzDecodeState delta:FuzzDecode
 # Flags for a small program that is the same bytes wherever it is built.
 LDFLAGS  := -s -w -buildid=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-long conformance lint check bench
+.PHONY: help demo build test test-long fuzz conformance lint check bench
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +28,9 @@ test: ## run every Go test with the race detector
 
 test-long: ## run every Go test with larger inputs and more seeds
 	TIDEMARK_TEST_LONG=1 $(GO) test -race -timeout 60m ./...
+
+fuzz: ## feed hostile bytes to the readers of formats, FUZZTIME each
+	@.ci/fuzz $(FUZZTIME) $(FUZZ)
 
 conformance: build ## let real Hudi read and write what Tidemark wrote (needs python3, java 17, maven)
 	@bash fixtures/conformance/run.sh
