@@ -94,6 +94,8 @@ type Instant struct {
 	Derived bool
 	// Plan is the name of the requested file, empty if none is left.
 	Plan string
+	// Archived says that the instant was read from the archived timeline: File, Plan, ModTime, Size and Started are empty then.
+	Archived bool
 	// Started is the modification time of its earliest file, for showing how long it has been pending.
 	Started time.Time
 }

@@ -94,20 +94,22 @@ func ReadClean(ctx context.Context, st storage.Store, dir string, p *Properties,
 	if inst.Action != Clean || inst.State != Completed {
 		return nil, wrongAction(inst, "a completed clean")
 	}
-	return readOne(ctx, st, dir, p, inst.File, func(r avrox.Record) *CleanMetadata {
-		m := &CleanMetadata{EarliestRetained: str(r, "earliestCommitToRetain"), LastCompleted: str(r, "lastCompletedCommitTimestamp"),
-			Deleted: map[string][]string{}, Failed: map[string][]string{}}
-		each(r, "partitionMetadata", func(partition string, part avrox.Record) {
-			m.Deleted[partition] = names(part["successDeleteFiles"])
-			if failed := names(part["failedDeleteFiles"]); len(failed) > 0 {
-				m.Failed[partition] = failed
-			}
-			if dropped, _ := part.Bool("isPartitionDeleted"); dropped {
-				m.DroppedPartitions = append(m.DroppedPartitions, partition)
-			}
-		})
-		return m
+	return readOne(ctx, st, dir, p, inst.File, cleanOf)
+}
+
+func cleanOf(r avrox.Record) *CleanMetadata {
+	m := &CleanMetadata{EarliestRetained: str(r, "earliestCommitToRetain"), LastCompleted: str(r, "lastCompletedCommitTimestamp"),
+		Deleted: map[string][]string{}, Failed: map[string][]string{}}
+	each(r, "partitionMetadata", func(partition string, part avrox.Record) {
+		m.Deleted[partition] = names(part["successDeleteFiles"])
+		if failed := names(part["failedDeleteFiles"]); len(failed) > 0 {
+			m.Failed[partition] = failed
+		}
+		if dropped, _ := part.Bool("isPartitionDeleted"); dropped {
+			m.DroppedPartitions = append(m.DroppedPartitions, partition)
+		}
 	})
+	return m
 }
 
 // ReadRollback reads a completed rollback.
@@ -131,16 +133,18 @@ func ReadRestore(ctx context.Context, st storage.Store, dir string, p *Propertie
 	if inst.Action != Restore || inst.State != Completed {
 		return nil, wrongAction(inst, "a completed restore")
 	}
-	return readOne(ctx, st, dir, p, inst.File, func(r avrox.Record) *RestoreMetadata {
-		m := &RestoreMetadata{Instants: refs(r["restoreInstantInfo"]), Rollbacks: map[string][]RollbackMetadata{}}
-		undone, _ := r.Map("hoodieRestoreMetadata")
-		for instant, list := range undone {
-			for _, one := range records(list) {
-				m.Rollbacks[instant] = append(m.Rollbacks[instant], rollbackOf(one))
-			}
+	return readOne(ctx, st, dir, p, inst.File, restoreOf)
+}
+
+func restoreOf(r avrox.Record) *RestoreMetadata {
+	m := &RestoreMetadata{Instants: refs(r["restoreInstantInfo"]), Rollbacks: map[string][]RollbackMetadata{}}
+	undone, _ := r.Map("hoodieRestoreMetadata")
+	for instant, list := range undone {
+		for _, one := range records(list) {
+			m.Rollbacks[instant] = append(m.Rollbacks[instant], rollbackOf(one))
 		}
-		return m
-	})
+	}
+	return m
 }
 
 // ReadSavepoint reads a completed savepoint.
@@ -148,13 +152,15 @@ func ReadSavepoint(ctx context.Context, st storage.Store, dir string, p *Propert
 	if inst.Action != Savepoint || inst.State != Completed {
 		return nil, wrongAction(inst, "a completed savepoint")
 	}
-	return readOne(ctx, st, dir, p, inst.File, func(r avrox.Record) *SavepointMetadata {
-		m := &SavepointMetadata{Files: map[string][]string{}, Comments: str(r, "comments")}
-		each(r, "partitionMetadata", func(partition string, part avrox.Record) {
-			m.Files[partition] = names(part["savepointDataFile"])
-		})
-		return m
+	return readOne(ctx, st, dir, p, inst.File, savepointOf)
+}
+
+func savepointOf(r avrox.Record) *SavepointMetadata {
+	m := &SavepointMetadata{Files: map[string][]string{}, Comments: str(r, "comments")}
+	each(r, "partitionMetadata", func(partition string, part avrox.Record) {
+		m.Files[partition] = names(part["savepointDataFile"])
 	})
+	return m
 }
 
 // ReadIndexing reads a completed indexing.
@@ -176,16 +182,18 @@ func ReadCompactionPlan(ctx context.Context, st storage.Store, dir string, p *Pr
 	if inst.Pending != Compaction && inst.Pending != LogCompaction || inst.Plan == "" {
 		return nil, wrongAction(inst, "a compaction with its plan")
 	}
-	return readOne(ctx, st, dir, p, inst.Plan, func(r avrox.Record) *CompactionPlan {
-		m := &CompactionPlan{}
-		for _, op := range records(r["operations"]) {
-			m.Operations = append(m.Operations, CompactionOperation{
-				Partition: str(op, "partitionPath"), FileID: str(op, "fileId"), BaseInstant: str(op, "baseInstantTime"),
-				BaseFile: base(str(op, "dataFilePath")), LogFiles: names(op["deltaFilePaths"]),
-			})
-		}
-		return m
-	})
+	return readOne(ctx, st, dir, p, inst.Plan, compactionPlanOf)
+}
+
+func compactionPlanOf(r avrox.Record) *CompactionPlan {
+	m := &CompactionPlan{}
+	for _, op := range records(r["operations"]) {
+		m.Operations = append(m.Operations, CompactionOperation{
+			Partition: str(op, "partitionPath"), FileID: str(op, "fileId"), BaseInstant: str(op, "baseInstantTime"),
+			BaseFile: base(str(op, "dataFilePath")), LogFiles: names(op["deltaFilePaths"]),
+		})
+	}
+	return m
 }
 
 // ReadClusteringPlan reads the requested file of a clustering or another replacecommit, pending or completed. Without a
@@ -194,17 +202,19 @@ func ReadClusteringPlan(ctx context.Context, st storage.Store, dir string, p *Pr
 	if inst.Pending.Completes() != ReplaceCommit || inst.Plan == "" {
 		return nil, wrongAction(inst, "a clustering with its plan")
 	}
-	return readOne(ctx, st, dir, p, inst.Plan, func(r avrox.Record) *ClusteringPlan {
-		m := &ClusteringPlan{Operation: upper(str(r, "operationType"))}
-		plan, _ := r.Rec("clusteringPlan")
-		for _, group := range records(plan["inputGroups"]) {
-			var slices []ClusteringSlice
-			for _, s := range records(group["slices"]) {
-				slices = append(slices, ClusteringSlice{Partition: str(s, "partitionPath"), FileID: str(s, "fileId"),
-					BaseFile: base(str(s, "dataFilePath")), LogFiles: names(s["deltaFilePaths"])})
-			}
-			m.Groups = append(m.Groups, slices)
+	return readOne(ctx, st, dir, p, inst.Plan, clusteringPlanOf)
+}
+
+func clusteringPlanOf(r avrox.Record) *ClusteringPlan {
+	m := &ClusteringPlan{Operation: upper(str(r, "operationType"))}
+	plan, _ := r.Rec("clusteringPlan")
+	for _, group := range records(plan["inputGroups"]) {
+		var slices []ClusteringSlice
+		for _, s := range records(group["slices"]) {
+			slices = append(slices, ClusteringSlice{Partition: str(s, "partitionPath"), FileID: str(s, "fileId"),
+				BaseFile: base(str(s, "dataFilePath")), LogFiles: names(s["deltaFilePaths"])})
 		}
-		return m
-	})
+		m.Groups = append(m.Groups, slices)
+	}
+	return m
 }

@@ -92,18 +92,15 @@ func build(infos []storage.Info, zone string) *Timeline {
 		}
 		inst.add(n, name, info)
 	}
-	tl := &Timeline{byTime: map[string][]int{}}
+	tl := &Timeline{}
 	for _, inst := range byKey {
 		tl.instants = append(tl.instants, *inst)
 	}
 	tl.deriveCompletions(zone)
 	slices.SortFunc(tl.instants, compare)
+	tl.index()
 	saved := map[string]bool{}
-	for i, inst := range tl.instants {
-		tl.byTime[inst.Requested] = append(tl.byTime[inst.Requested], i)
-		if inst.Completed != "" && inst.Completed != inst.Requested {
-			tl.byTime[inst.Completed] = append(tl.byTime[inst.Completed], i)
-		}
+	for _, inst := range tl.instants {
 		if inst.Action == Savepoint {
 			saved[inst.Requested] = true
 		}
@@ -114,6 +111,17 @@ func build(infos []storage.Info, zone string) *Timeline {
 		}
 	}
 	return tl
+}
+
+// index fills byTime.
+func (t *Timeline) index() {
+	t.byTime = make(map[string][]int, 2*len(t.instants))
+	for i, inst := range t.instants {
+		t.byTime[inst.Requested] = append(t.byTime[inst.Requested], i)
+		if inst.Completed != "" && inst.Completed != inst.Requested {
+			t.byTime[inst.Completed] = append(t.byTime[inst.Completed], i)
+		}
+	}
 }
 
 // add takes one more file of the instant into account.
@@ -188,6 +196,31 @@ func (t *Timeline) where(keep func(Instant) bool) []Instant {
 		}
 	}
 	return out
+}
+
+// With returns a timeline that has archived instants as well: Instants, Writes, CompletedOf, Find and CompletionOf know them.
+// Earliest and IsCompleted stay those of the active timeline: what it does not know and lies before Earliest is archived. Instants
+// that t has already are left out.
+func (t *Timeline) With(archived []Instant) *Timeline {
+	out := &Timeline{instants: slices.Clone(t.instants), earliest: t.earliest}
+	for _, i := range archived {
+		if !t.has(i) {
+			out.instants = append(out.instants, i)
+		}
+	}
+	slices.SortFunc(out.instants, compare)
+	out.index()
+	return out
+}
+
+// has says whether t has an instant of that requested time and completed action, in whatever state.
+func (t *Timeline) has(i Instant) bool {
+	for _, n := range t.byTime[i.Requested] {
+		if o := t.instants[n]; o.Requested == i.Requested && o.Action.Completes() == i.Action.Completes() {
+			return true
+		}
+	}
+	return false
 }
 
 // Earliest returns the requested time of the earliest active write instant, pending ones included. Commits kept only by a
