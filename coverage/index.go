@@ -211,9 +211,12 @@ func (l *look) closed(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verdi
 
 // blocked finds what an operator must decide.
 func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verdict) (bool, error) {
-	rebuild := l.rebuild(x)
-	if len(v.Vanished) > 0 || v.Behind {
-		s.set(StateBlocked, v.Reason, rebuild)
+	if len(v.Vanished) > 0 {
+		s.set(StateBlocked, v.Reason, l.command("reconcile", ""))
+		return true, nil
+	}
+	if v.Behind {
+		s.set(StateBlocked, v.Reason, l.rebuild(x))
 		return true, nil
 	}
 	for _, i := range v.Unhandled {
@@ -222,7 +225,7 @@ func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verd
 			return false, err
 		}
 		if requested != "" {
-			s.set(StateBlocked, fmt.Sprintf("%s %s undid commit %s, which the index holds", i.Action, i.Requested, requested), rebuild)
+			s.set(StateBlocked, fmt.Sprintf("%s %s undid commit %s, which the index holds", i.Action, i.Requested, requested), l.command("reconcile", ""))
 			return true, nil
 		}
 	}

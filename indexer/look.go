@@ -118,7 +118,7 @@ func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 	if gone := l.Undone(c); len(gone) > 0 {
 		return &storage.Error{Op: "follow index", Path: x.Name,
 			Err:  fmt.Errorf("covered instant %s was rolled back or restored away (%d in all): %w", gone[0], len(gone), storage.ErrStale),
-			Hint: "the index holds rows that the table undid: drop it and create it again"}
+			Hint: "the index holds rows that the table undid: tidemark reconcile makes it equal to the table again"}
 	}
 	if l.Behind(c) {
 		return &storage.Error{Op: "follow index", Path: x.Name,
@@ -146,7 +146,7 @@ func (l *look) undone(ctx context.Context) (map[string]string, error) {
 			if at := SetOf(x).Holds(targets); at != "" {
 				return nil, &storage.Error{Op: "follow index", Path: name,
 					Err:  fmt.Errorf("%s %s undid instant %s, which the index covers: %w", i.Action, i.Requested, at, storage.ErrStale),
-					Hint: "the index holds rows that the table undid: drop it and create it again"}
+					Hint: "the index holds rows that the table undid: tidemark reconcile makes it equal to the table again"}
 			}
 		}
 		fresh[i.Requested] = i.Completed

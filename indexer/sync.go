@@ -103,9 +103,8 @@ var errRedo = errors.New("the table moved while a batch was made")
 // it was committed: by the next pass, which begins with it.
 func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int)) (int, string, error) {
 	st := sk.State()
-	if st.Paused {
-		return 0, "", &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "its state object says so; an operator must resume it",
-			Err: fmt.Errorf("paused by an operator: %w", storage.ErrRefused)}
+	if err := notPaused(place, st); err != nil {
+		return 0, "", err
 	}
 	l, err := takeLook(ctx, place, st)
 	if err != nil {
@@ -113,8 +112,7 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	}
 	all := l.cohorts()
 	if len(all) == 0 {
-		return 0, "", &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "create one first: tidemark index create",
-			Err: fmt.Errorf("no active index: %w", storage.ErrNotFound)}
+		return 0, "", noActive(place)
 	}
 	for _, c := range all {
 		if err := l.check(ctx, c); err != nil {

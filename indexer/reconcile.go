@@ -1,0 +1,356 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"tidemark/coverage"
+	"tidemark/delta"
+	"tidemark/diffing"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/markers"
+	"tidemark/sink"
+	"tidemark/timeline"
+)
+
+// ReconcileOptions says what a Reconcile compares.
+type ReconcileOptions struct {
+	// Index names one index. Defaults to all active ones: a restore concerns them all.
+	Index string
+	// Plan compares and writes nothing: no lease, no state, no file.
+	Plan bool
+	// Examples bounds the sample keys given per class. Defaults to 5.
+	Examples int
+	// Progress is told the index and how many of its rows have been compared. Defaults to nothing.
+	Progress func(index string, rows int64)
+	// Waiting and Sink are as in SyncOptions.
+	Waiting func(reason string)
+	Sink    sink.Config
+}
+
+// Reconciled is what a Reconcile found in one index and did to it.
+type Reconciled struct {
+	coverage.VerifyReport
+	// Corrections are the record keys whose postings are not those of the table as it is now.
+	Corrections int64 `json:"corrections"`
+	// Written are those that were corrected: all of them, or none of a plan.
+	Written int64 `json:"written"`
+	// Covered are the commits that the index did not cover and does now.
+	Covered int `json:"covered_now"`
+	// Undone are covered commits that the table has undone; the index claims them no longer.
+	Undone []string `json:"undone"`
+	// Commit is the metadata-table commit that was made, "" if none was needed.
+	Commit string `json:"commit"`
+}
+
+// Reconcile makes indexes equal to the newest snapshot of their table, whatever they held (design, decision 14): it compares all
+// postings, writes what differs, covers every completed data write, forgets what the table has undone, and records restores
+// and rollbacks as dealt with: all in one metadata-table commit. Where nothing is to be done it makes none. Kinds as Sync.
+func Reconcile(ctx context.Context, place mdt.Place, opt ReconcileOptions) ([]Reconciled, error) {
+	if _, err := takeLook(ctx, place, nil); err != nil {
+		return nil, err
+	}
+	if opt.Plan {
+		st, _, err := mdt.ReadState(ctx, place)
+		if err != nil {
+			return nil, err
+		}
+		r, err := newReconciliation(ctx, place, st, opt)
+		if err != nil {
+			return nil, err
+		}
+		return r.results, nil
+	}
+	sk, err := OpenCommitter(ctx, place, CommitterOptions{Waiting: opt.Waiting, Sink: opt.Sink})
+	if err != nil {
+		return nil, err
+	}
+	if err := sk.Acquire(ctx); err != nil {
+		return nil, err
+	}
+	out, err := reconcile(ctx, place, sk, opt)
+	return out, errors.Join(err, sk.Release(context.WithoutCancel(ctx)))
+}
+
+// reconcile is Reconcile with the lease held. It begins anew when the table moves under it.
+func reconcile(ctx context.Context, place mdt.Place, sk Committer, opt ReconcileOptions) ([]Reconciled, error) {
+	for redo := 0; ; redo++ {
+		st := sk.State()
+		if err := notPaused(place, st); err != nil {
+			return nil, err
+		}
+		r, err := newReconciliation(ctx, place, st, opt)
+		if err == nil {
+			err = r.commit(ctx, sk)
+		}
+		if err == nil {
+			return r.results, nil
+		}
+		if err = moved(err); !errors.Is(err, errRedo) || redo == staleRedos {
+			return nil, err
+		}
+		if err := sleep(ctx, staleWait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// notPaused refuses to write to a table that an operator has paused.
+func notPaused(place mdt.Place, st *mdt.State) error {
+	if !st.Paused {
+		return nil
+	}
+	return &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "its state object says so; an operator must resume it",
+		Err: fmt.Errorf("paused by an operator: %w", storage.ErrRefused)}
+}
+
+// reconciliation is one comparison of indexes with the table as one look shows it.
+type reconciliation struct {
+	*look
+	place   mdt.Place
+	opt     ReconcileOptions
+	metas   map[string]*timeline.CommitMetadata // of completed data writes that an index does not cover
+	indexes []*rebased
+	results []Reconciled
+}
+
+// rebased is one index with what becomes of it.
+type rebased struct {
+	part
+	claim   markers.Claim // afterwards
+	undone  []string
+	covered []covered
+}
+
+func newReconciliation(ctx context.Context, place mdt.Place, st *mdt.State, opt ReconcileOptions) (*reconciliation, error) {
+	l, err := takeLook(ctx, place, st)
+	if err != nil {
+		return nil, err
+	}
+	r := &reconciliation{look: l, place: place, opt: opt, metas: map[string]*timeline.CommitMetadata{}}
+	names, err := r.names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if err := r.compare(ctx, st.Indexes[name]); err != nil {
+			return nil, fmt.Errorf("reconcile index %s: %w", name, err)
+		}
+	}
+	return r, nil
+}
+
+// names returns the indexes that are meant. One alone is refused where another one holds what the table has undone: restores and
+// rollbacks are dealt with for the table as a whole.
+func (r *reconciliation) names(ctx context.Context) ([]string, error) {
+	var active []string
+	for _, name := range slices.Sorted(maps.Keys(r.state.Indexes)) {
+		if x := r.state.Indexes[name]; !x.Dropped {
+			if _, ok := x.Active(); ok {
+				active = append(active, name)
+			}
+		}
+	}
+	switch {
+	case len(active) == 0:
+		return nil, noActive(r.place)
+	case r.opt.Index == "":
+		return active, nil
+	case !slices.Contains(active, r.opt.Index):
+		return nil, &storage.Error{Op: "find index", Path: r.opt.Index, Err: storage.ErrNotFound, Hint: "see what there is: tidemark index list"}
+	}
+	for _, name := range active {
+		claim := claimOf(r.state.Indexes[name])
+		if err := r.archive(ctx, claim); err != nil {
+			return nil, err
+		}
+		if name != r.opt.Index && len(r.Undone(claim)) > 0 {
+			return nil, &storage.Error{Op: "reconcile index", Path: r.opt.Index, Hint: "leave --index out: all indexes are reconciled then",
+				Err: fmt.Errorf("index %s holds commits that the table has undone, too: %w", name, storage.ErrRefused)}
+		}
+	}
+	return []string{r.opt.Index}, nil
+}
+
+func noActive(place mdt.Place) error {
+	return &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "create one first: tidemark index create",
+		Err: fmt.Errorf("no active index: %w", storage.ErrNotFound)}
+}
+
+// compare finds what must change in one index.
+func (r *reconciliation) compare(ctx context.Context, x *mdt.Index) error {
+	if err := r.checkColumn(x); err != nil {
+		return err
+	}
+	claim := claimOf(x)
+	if err := r.archive(ctx, claim); err != nil {
+		return err
+	}
+	b := &rebased{undone: r.Undone(claim)}
+	b.claim = r.rebase(claim, b.undone)
+	due := SetOf(x).Due(r.Writes)
+	if err := r.read(ctx, due); err != nil {
+		return err
+	}
+	var err error
+	if b.o, err = openIndex(ctx, r.place, r.state, x); err != nil {
+		return err
+	}
+	instant := ""
+	if len(r.Writes) > 0 {
+		instant = r.Writes[len(r.Writes)-1].Requested
+	}
+	report, changes, err := coverage.Corrections(ctx, coverage.Deps{Place: r.place}, coverage.CorrectionsRequest{
+		State: r.state, Table: r.table, Index: x.Name, View: b.o.view, Generation: b.o.gen, Instant: instant, Examples: r.opt.Examples,
+		Progress: func(rows int64) {
+			if r.opt.Progress != nil {
+				r.opt.Progress(x.Name, rows)
+			}
+		}})
+	if err != nil {
+		return err
+	}
+	counts := diffing.Counts{}
+	for _, c := range changes {
+		counts[c.Class]++
+	}
+	for n, i := range due {
+		b.covered = append(b.covered, covered{instant: i, meta: r.metas[i.Requested], unit: n < len(due)-1,
+			results: []diffing.Result{{Index: x.Name, Mode: diffing.Merged, Counts: counts}}})
+	}
+	b.markers = markers.Groups(due, b.claim.Set.Covered)
+	b.frontier = b.claim.Frontier
+	if b.batch, err = b.o.gen.Builder().Build(ctx, delta.Reduce(changes)); err != nil {
+		return err
+	}
+	r.indexes = append(r.indexes, b)
+	r.results = append(r.results, Reconciled{VerifyReport: *report, Corrections: int64(len(changes)), Covered: len(due), Undone: append([]string{}, b.undone...)})
+	return nil
+}
+
+// read reads the metadata of commits that get a marker. One that cannot be read proves nothing, so nothing is reconciled then.
+func (r *reconciliation) read(ctx context.Context, due []timeline.Instant) error {
+	for _, i := range due {
+		if r.metas[i.Requested] != nil {
+			continue
+		}
+		m, err := timeline.ReadCommit(ctx, r.table.Store, table.HoodieDir, r.table.Props, i)
+		if err != nil {
+			return fmt.Errorf("read instant %s: %w", i.Requested, err)
+		}
+		r.metas[i.Requested] = m
+	}
+	return nil
+}
+
+// rebase returns the claim of an index that holds exactly the newest snapshot: every completed data write of the active timeline
+// and everything that is archived, and nothing that was undone. The frontier is the largest that the timeline allows; an
+// older one that still stands is kept.
+func (r *reconciliation) rebase(c markers.Claim, undone []string) markers.Claim {
+	without := func(m map[string]string) map[string]string {
+		out := maps.Clone(m)
+		for _, requested := range undone {
+			delete(out, requested)
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		return out
+	}
+	set := markers.Set{Baseline: without(c.Set.Baseline), Before: max(c.Set.Before, r.Earliest), Covered: without(c.Set.Covered)}
+	for _, w := range r.Writes {
+		if set.Baseline[w.Requested] != w.Completed {
+			delete(set.Baseline, w.Requested)
+			set.Covered[w.Requested] = w.Completed
+		}
+	}
+	old := c.Frontier
+	if slices.Contains(undone, old.Requested) {
+		old = markers.Frontier{}
+	}
+	return markers.Claim{Set: set, Frontier: markers.Compute(old, set, r.Writes, r.Pending)}
+}
+
+// needed says whether there is anything to write.
+func (r *reconciliation) needed() bool {
+	if len(r.Unhandled(r.state.Restores)) > 0 {
+		return true
+	}
+	for n, b := range r.indexes {
+		x := b.o.index
+		degraded := slices.ContainsFunc(r.state.Degraded, func(d mdt.DegradedGroup) bool { return d.Index == x.Name })
+		f := r.results[n]
+		if f.Corrections > 0 || f.Covered > 0 || len(f.Undone) > 0 || degraded || x.Reconcile != "" || r.Behind(claimOf(x)) ||
+			b.frontier.Completed != x.Frontier.Completed {
+			return true
+		}
+	}
+	return false
+}
+
+// commit writes the corrections, the covered sets and what was dealt with as one commit.
+func (r *reconciliation) commit(ctx context.Context, sk Committer) error {
+	if !r.needed() {
+		return nil
+	}
+	build := func(id, _ string) ([]sink.FileRecords, error) {
+		var out []sink.FileRecords
+		for _, b := range r.indexes {
+			files, err := b.files(id)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, files...)
+		}
+		return out, nil
+	}
+	id, err := sk.commit(ctx, sink.Batch{Kind: "reconcile", Build: build, Apply: r.apply})
+	if err != nil {
+		return err
+	}
+	for i := range r.results {
+		r.results[i].Commit, r.results[i].Written = id, r.results[i].Corrections
+	}
+	return nil
+}
+
+// apply changes the state as the commit becomes visible.
+func (r *reconciliation) apply(st *mdt.State, id, completion string, files []mdt.DataFile) error {
+	commit := mdt.Commit{ID: id, Completion: completion, Kind: "reconcile", Files: files}
+	for _, b := range r.indexes {
+		name := b.o.index.Name
+		x := st.Indexes[name]
+		if x == nil {
+			return fmt.Errorf("apply reconcile: index %s is no longer there: %w", name, storage.ErrStale)
+		}
+		x.Baseline = mdt.Baseline{Instants: b.claim.Set.Baseline, Before: b.claim.Set.Before}
+		x.Covered = b.claim.Set.Covered
+		x.Frontier = mdt.Frontier{Requested: b.frontier.Requested, Completed: b.frontier.Completed}
+		x.Reconcile = ""
+		r.prune(x)
+		for _, d := range b.covered {
+			commit.Covered = append(commit.Covered, d.record(0, name, b.frontier.Completed))
+		}
+		// What was undone is covered no longer: no list may name it.
+		for i := range st.Commits {
+			c := &st.Commits[i]
+			c.Covered = slices.DeleteFunc(c.Covered, func(i mdt.CoveredInstant) bool {
+				return i.Index == name && slices.Contains(b.undone, i.Requested)
+			})
+		}
+		st.Degraded = slices.DeleteFunc(st.Degraded, func(d mdt.DegradedGroup) bool { return d.Index == name })
+	}
+	if st.Restores == nil {
+		st.Restores = map[string]string{}
+	}
+	for _, i := range r.Undoings {
+		st.Restores[i.Requested] = i.Completed
+	}
+	st.Commits = append(st.Commits, commit)
+	return nil
+}
