@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/spill"
 	"tidemark/internal/storage"
 	"tidemark/timeline"
 )
@@ -37,6 +38,9 @@ type Batch struct {
 
 // commitAttempts bounds how often Commit takes a new id because a name or a time turned out to be taken.
 const commitAttempts = 3
+
+// readBack is how much of a staged file is read at a time: 8 MiB.
+const readBack = 8 << 20
 
 // errTaken says that a time or a name of this attempt is someone else's; another id helps.
 var errTaken = fmt.Errorf("name or time is taken: %w", storage.ErrStale)
@@ -67,7 +71,9 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	files, in, err := s.prepare(ctx, b, st, at) // steps 1 and 3
+	space := spill.NewSpace(s.cfg.TempDir, s.cfg.Memory)
+	defer func() { _ = space.Close() }()               // its file has no name any more: nothing is left behind
+	files, in, err := s.prepare(ctx, space, b, st, at) // steps 1 and 3
 	if err != nil {
 		return "", err
 	}
@@ -125,8 +131,8 @@ func (s *Sink) begin(ctx context.Context, want int64) (*mdt.State, time.Time, er
 }
 
 // prepare is the second half of step 1 and the first of step 3: look at the table, allocate, build, and work out the state
-// after. It writes nothing.
-func (s *Sink) prepare(ctx context.Context, b Batch, st *mdt.State, at time.Time) ([]staged, *mdt.Intent, error) {
+// after. It writes nothing but what does not fit in memory, to the space.
+func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt.State, at time.Time) ([]staged, *mdt.Intent, error) {
 	l, err := s.look(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -156,7 +162,7 @@ func (s *Sink) prepare(ctx context.Context, b Batch, st *mdt.State, at time.Time
 	if err != nil {
 		return nil, nil, fmt.Errorf("build records: %w", err)
 	}
-	files, err := s.encode(id, st.Epoch, records)
+	files, err := s.encode(space, id, st.Epoch, records)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -226,36 +232,80 @@ func (s *Sink) allowCommit(in *mdt.Intent) {
 
 // writeFiles is step 4. A name that is there with our bytes is our own attempt whose answer was lost.
 func (s *Sink) writeFiles(ctx context.Context, files []staged) error {
-	for _, f := range files {
+	for i := range files {
+		f := &files[i]
 		path := s.place.File(f.Path)
-		if err := s.createOnce(ctx, path, f.content); err != nil {
+		if err := s.createFile(ctx, path, f); err != nil {
 			return fmt.Errorf("stage: %w", err)
 		}
-		got, _, err := s.guard.ReadFile(ctx, path)
+		same, err := s.holdsFile(ctx, path, f)
 		if err != nil {
 			return fmt.Errorf("read back: %w", err)
 		}
-		if sum := sha256.Sum256(got); int64(len(got)) != f.Size || hex.EncodeToString(sum[:]) != f.SHA256 {
+		if !same {
 			return &storage.Error{Op: "read back", Path: path, Hint: "the store does not return what was written; check it",
-				Err: fmt.Errorf("%d bytes, checksum differs: %w", len(got), storage.ErrCorrupt)}
+				Err: fmt.Errorf("size or checksum differs: %w", storage.ErrCorrupt)}
 		}
 	}
 	return nil
+}
+
+// createFile is createOnce for a file of the batch.
+func (s *Sink) createFile(ctx context.Context, path string, f *staged) error {
+	if content, ok := f.whole(); ok {
+		return s.createOnce(ctx, path, content)
+	}
+	_, err := s.guard.CreateFrom(ctx, path, f.Size, f.open)
+	return s.resolve(path, err, func() (bool, error) { return s.holdsFile(ctx, path, f) })
+}
+
+// holdsFile says whether a file has the size and the SHA-256 of one of the batch. Large ones are read in parts.
+func (s *Sink) holdsFile(ctx context.Context, path string, f *staged) (bool, error) {
+	h := sha256.New()
+	if f.Size <= readBack {
+		got, _, err := s.guard.ReadFile(ctx, path)
+		if err != nil || int64(len(got)) != f.Size {
+			return false, err
+		}
+		h.Write(got)
+	} else {
+		info, err := s.guard.Stat(ctx, path)
+		if err != nil || info.Size != f.Size {
+			return false, err
+		}
+		for off := int64(0); off < f.Size; off += readBack {
+			got, err := s.guard.ReadRange(ctx, path, off, min(readBack, f.Size-off))
+			if err != nil {
+				return false, err
+			}
+			h.Write(got)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)) == f.SHA256, nil
 }
 
 // createOnce creates a file, and resolves a lost race or an unknown outcome by reading: nil when our bytes are there,
 // errTaken when someone else's are.
 func (s *Sink) createOnce(ctx context.Context, path string, content []byte) error {
 	_, err := s.guard.Create(ctx, path, content)
+	return s.resolve(path, err, func() (bool, error) {
+		got, _, err := s.guard.ReadFile(ctx, path)
+		return err == nil && bytes.Equal(got, content), err
+	})
+}
+
+// resolve finds out what a create that returned err has come to; same says whether our bytes are there.
+func (s *Sink) resolve(path string, err error, same func() (bool, error)) error {
 	if err == nil {
 		return nil
 	}
-	if isOutcomeKnown(err) && !errors.Is(err, storage.ErrExists) {
+	var content *storage.ContentError
+	if errors.As(err, &content) || isOutcomeKnown(err) && !errors.Is(err, storage.ErrExists) {
 		return err
 	}
-	got, _, readErr := s.guard.ReadFile(ctx, path)
+	ours, readErr := same()
 	switch {
-	case readErr == nil && bytes.Equal(got, content):
+	case readErr == nil && ours:
 		return nil
 	case readErr == nil:
 		return &storage.Error{Op: "create", Path: path, Err: errTaken}

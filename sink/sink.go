@@ -26,6 +26,11 @@ type Config struct {
 	// visible still fits the table's timelines: the frontier rule above all. Only its argument and the store may decide.
 	// Defaults to none.
 	Recheck func(ctx context.Context, after *mdt.State) error
+	// Memory is how many bytes of a batch's files are kept in memory until they are staged; what is beyond it goes to a
+	// temporary file in TempDir. Defaults to 16 MiB. The files do not depend on it.
+	Memory int64
+	// TempDir is where that file is made. Defaults to the system's folder for temporary files.
+	TempDir string
 	// Owner names this owner in the lease, uniquely. Defaults to host name, process id and a random part.
 	Owner string
 	// Lease is how long the lease is valid. Defaults to 30 s.
@@ -54,6 +59,9 @@ func (c *Config) setDefaults() {
 	if c.Retention <= 0 {
 		c.Retention = time.Hour
 	}
+	if c.Memory <= 0 {
+		c.Memory = defaultMemory
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -81,6 +89,8 @@ type Sink struct {
 	guard *storage.Guard
 	cfg   Config
 
+	blockLimit int64 // see the constant
+
 	// commitPath is the only timeline file that may be written or deleted now.
 	commitPath atomic.Pointer[string]
 
@@ -103,7 +113,7 @@ func Open(_ context.Context, place mdt.Place, cfg Config) (*Sink, error) {
 		return nil, fmt.Errorf("open sink: store, state directory and metadata directory are required: %w", storage.ErrRefused)
 	}
 	cfg.setDefaults()
-	s := &Sink{cfg: cfg}
+	s := &Sink{cfg: cfg, blockLimit: blockLimit}
 	own := storage.AllowOwn(place.StateDir, place.MDTDir)
 	s.guard = storage.NewGuard(place.Store, func(p string) bool {
 		if !own(p) {

@@ -1,15 +1,27 @@
 package sink
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"iter"
 	"strconv"
 
 	"tidemark/internal/hudi/hfile"
 	"tidemark/internal/hudi/logfile"
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/spill"
 	"tidemark/internal/storage"
+)
+
+const (
+	// defaultMemory is how many bytes of a batch's files are kept in memory until they are staged.
+	defaultMemory = 16 << 20
+	// blockLimit is the size at which the content of a log block ends and another block begins: Java readers hold a block's content
+	// in an array of less than 2 GiB.
+	blockLimit = 1 << 30
 )
 
 // Record is one record of a batch. The sink does not look into it.
@@ -24,19 +36,71 @@ type FileRecords struct {
 	Group   int  // physical file group
 	Base    bool // a base file instead of a log file
 	Records []Record
+	// Stream hands on the records where they do not fit in memory; Records is empty then. A record is valid until the
+	// next one. An error ends it and is returned by Commit.
+	Stream iter.Seq2[Record, error]
 }
 
-// staged is a file of a batch with its bytes.
+func (f *FileRecords) all() iter.Seq2[Record, error] {
+	if f.Stream != nil {
+		return f.Stream
+	}
+	return func(yield func(Record, error) bool) {
+		for _, r := range f.Records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// staged is a file of a batch with its content.
 type staged struct {
 	mdt.DataFile
-	content []byte
+	pieces []piece
 }
 
-// encode makes the files of a batch: at most one log and one base file per index and file group. Deterministic.
-func (s *Sink) encode(id string, epoch int64, batch []FileRecords) ([]staged, error) {
+// piece is a part of a file: bytes, or a buffer that need not be in memory.
+type piece struct {
+	bytes  []byte
+	buffer *spill.Buffer
+}
+
+// open returns the content from the front.
+func (f *staged) open() (io.ReadCloser, error) {
+	var all []io.Reader
+	for _, p := range f.pieces {
+		if p.buffer != nil {
+			all = append(all, p.buffer.Reader())
+			continue
+		}
+		all = append(all, bytes.NewReader(p.bytes))
+	}
+	return io.NopCloser(io.MultiReader(all...)), nil
+}
+
+// whole returns the content if all of it is in memory.
+func (f *staged) whole() ([]byte, bool) {
+	var all []byte
+	for _, p := range f.pieces {
+		b := p.bytes
+		if p.buffer != nil {
+			var ok bool
+			if b, ok = p.buffer.Bytes(); !ok {
+				return nil, false
+			}
+		}
+		all = append(all, b...)
+	}
+	return all, true
+}
+
+// encode makes the files of a batch, in a space: at most one log and one base file per index and file group. Deterministic.
+func (s *Sink) encode(space *spill.Space, id string, epoch int64, batch []FileRecords) ([]staged, error) {
 	var out []staged
 	seen := map[string]bool{}
-	for n, f := range batch {
+	for n := range batch {
+		f := &batch[n]
 		if f.Index == "" || f.Group < 0 || f.Group > 9999 {
 			return nil, fmt.Errorf("encode file %d: index %q, file group %d: %w", n, f.Index, f.Group, storage.ErrRefused)
 		}
@@ -47,36 +111,74 @@ func (s *Sink) encode(id string, epoch int64, batch []FileRecords) ([]staged, er
 		seen[what] = true
 		token := mdt.TokenPrefix + strconv.FormatInt(epoch, 10) + "-" + strconv.Itoa(n)
 		name := mdt.LogName(f.Group, id, token)
-		content, err := cells(s.cfg.Schema, f.Records)
+		if f.Base {
+			name = mdt.BaseName(f.Group, id, token)
+		}
+		file := staged{DataFile: mdt.DataFile{Path: mdt.PartitionDir(f.Index) + "/" + name, Index: f.Index, Group: f.Group, Base: f.Base, ID: id}}
+		var err error
+		if file.pieces, err = s.pieces(space, id, f); err == nil {
+			err = file.sum()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("encode file group %d of index %s: %w", f.Group, f.Index, err)
 		}
-		if f.Base {
-			name = mdt.BaseName(f.Group, id, token)
-		} else {
-			content = logfile.AppendBlock(nil, logfile.TypeHFile, []logfile.HeaderEntry{
-				{Key: logfile.SchemaKey, Value: s.cfg.Schema},
-				{Key: logfile.InstantTime, Value: id},
-			}, content)
-		}
-		sum := sha256.Sum256(content)
-		out = append(out, staged{content: content, DataFile: mdt.DataFile{
-			Path: mdt.PartitionDir(f.Index) + "/" + name, Index: f.Index, Group: f.Group, Base: f.Base, ID: id,
-			Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]),
-		}})
+		out = append(out, file)
 	}
 	return out, nil
 }
 
-// cells encodes records as one HFile.
-func cells(schema string, records []Record) ([]byte, error) {
-	w := hfile.NewWriter(hfile.Config{Schema: schema})
+// pieces encodes the records as one HFile, or as a log of as many HFile blocks as their size asks for.
+func (s *Sink) pieces(space *spill.Space, id string, f *FileRecords) ([]piece, error) {
+	var out []piece
+	var buffer *spill.Buffer
+	var w *hfile.Writer
+	begin := func() {
+		buffer = space.Buffer()
+		w = hfile.NewWriterTo(buffer, hfile.Config{Schema: s.cfg.Schema})
+	}
+	end := func() error {
+		if err := w.Close(); err != nil {
+			return err
+		}
+		if f.Base {
+			out = append(out, piece{buffer: buffer})
+			return nil
+		}
+		before, after := logfile.Envelope(logfile.TypeHFile, []logfile.HeaderEntry{
+			{Key: logfile.SchemaKey, Value: s.cfg.Schema},
+			{Key: logfile.InstantTime, Value: id},
+		}, buffer.Size())
+		out = append(out, piece{bytes: before}, piece{buffer: buffer}, piece{bytes: after})
+		return nil
+	}
+	begin()
 	var key []byte
-	for _, r := range records {
+	for r, err := range f.all() {
+		if err != nil {
+			return nil, err
+		}
+		if !f.Base && w.Size() >= s.blockLimit {
+			if err := end(); err != nil {
+				return nil, err
+			}
+			begin()
+		}
 		key = hfile.AppendKey(key[:0], r.Key)
 		if err := w.Append(key, r.Payload); err != nil {
 			return nil, err
 		}
 	}
-	return w.Finish()
+	return out, end()
+}
+
+// sum fills in size and SHA-256. A log's first bytes depend on how many follow, so this is a second look at them.
+func (f *staged) sum() error {
+	h := sha256.New()
+	r, err := f.open()
+	if err != nil {
+		return err
+	}
+	f.Size, err = io.Copy(h, r)
+	f.SHA256 = hex.EncodeToString(h.Sum(nil))
+	return err
 }
