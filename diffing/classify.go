@@ -2,7 +2,6 @@ package diffing
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
@@ -22,8 +21,10 @@ func (c *comparison) meet(b, n *view) error {
 	h := maphash.Bytes(c.seed, key.key)
 	c.met[h>>56] = append(c.met[h>>56], h)
 	if b == nil || n == nil {
-		at := c.places[key.place]
-		c.lone[string(key.key)] = table.Group{Partition: at.Partition, FileID: at.FileID}
+		c.alone(key)
+	}
+	if err := c.fresh(b, n); err != nil {
+		return err
 	}
 	return c.classify(b, n)
 }
@@ -94,15 +95,24 @@ func plainly(raw []byte, t *Target) bool {
 
 // changed classifies any other row.
 func (c *comparison) changed(i int, b, n *view) {
-	r, ev := &c.results[i], &c.known[i]
+	r := &c.results[i]
+	change, reason := c.judge(i, b, n)
+	if reason != "" {
+		r.unindexable(reason)
+	}
+	if change.Class != 0 {
+		r.add(change)
+	}
+}
+
+// judge returns what became of a row, class 0 if there is nothing to say, and why the row that is there now cannot be indexed, "" if it can.
+func (c *comparison) judge(i int, b, n *view) (change delta.Change, reason string) {
+	ev := &c.known[i]
 	var old, cur *delta.Version
 	var key string
 	if n != nil {
 		key = string(n.key)
-		var reason string
-		if cur, reason = c.version(i, n); cur == nil {
-			r.unindexable(reason)
-		}
+		cur, reason = c.version(i, n)
 	} else {
 		key = string(b.key)
 	}
@@ -112,13 +122,10 @@ func (c *comparison) changed(i int, b, n *view) {
 		old = ev.version(key) // the index has a posting, whose vector bytes are not known
 	}
 	class := classOf(old, cur)
-	if class == 0 {
-		return
-	}
 	if class == delta.Insert {
 		old = ev.version(key) // a posting that outlived its row, in whatever cluster: it is replaced
 	}
-	r.add(delta.Change{Class: class, Key: key, Old: old, New: cur, Instant: c.req.last()})
+	return delta.Change{Class: class, Key: key, Old: old, New: cur, Instant: c.req.last()}, reason
 }
 
 // version returns an indexable row's state on its own memory, or why the row is not indexable.
@@ -206,38 +213,4 @@ func classOf(old, cur *delta.Version) delta.Class {
 		return delta.LocatorRefresh
 	}
 	return delta.Unchanged
-}
-
-// side is the rows of one side whose keys occur more than once somewhere: the copy written last counts (design decision 17).
-type side struct {
-	rows       map[string]copyOf
-	duplicates map[string]int64
-}
-
-// copyOf is a row with what tells copies apart.
-type copyOf struct {
-	view
-	loc     delta.Locator
-	written string // completion time of the row's commit
-}
-
-func newSide() *side { return &side{rows: map[string]copyOf{}, duplicates: map[string]int64{}} }
-
-func (s *side) add(h *held, loc delta.Locator, completion func(string) string) {
-	r, key := copyOf{view: h.view, loc: loc, written: completion(string(h.commit))}, string(h.key)
-	if old, seen := s.rows[key]; seen {
-		s.duplicates[key]++
-		if !r.after(old) {
-			return
-		}
-	}
-	s.rows[key] = r
-}
-
-// after reports whether r was written after o. Rows of one commit are told apart by their place, so that the
-// choice does not depend on the order of reading.
-func (r copyOf) after(o copyOf) bool {
-	return cmp.Or(cmp.Compare(r.written, o.written), bytes.Compare(r.commit, o.commit),
-		cmp.Compare(r.loc.Partition, o.loc.Partition), cmp.Compare(r.loc.FileID, o.loc.FileID),
-		cmp.Compare(r.loc.Position, o.loc.Position)) > 0
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"slices"
 
 	"tidemark/delta"
@@ -24,7 +23,7 @@ type comparison struct {
 	seed    maphash.Seed
 
 	gone  map[table.Group]bool // groups whose preceding slice vanished while it was read
-	apart map[uint64]bool      // hashes of keys that were found more than once
+	apart map[uint64]bool      // hashes of keys that were found more than once, suspects not among them
 
 	// Of one run:
 	results []Result
@@ -35,6 +34,7 @@ type comparison struct {
 	after   *side
 	window  *window
 	met     [256][]uint64          // hashes of the keys that were classified, by their first byte
+	stayed  []table.Group          // touched groups whose base file stayed
 	lone    map[string]table.Group // keys that only one side has, and where
 	narrow  [][]float32            // by target, for looking only
 	slab    slab
@@ -49,9 +49,6 @@ type lostError struct {
 
 func (e *lostError) Error() string { return fmt.Sprintf("read slice of %s before: %v", e.group, e.err) }
 
-// errCopies says that keys were found more than once; comparison.apart has them.
-var errCopies = errors.New("record keys occur more than once")
-
 // Compare classifies the rows of a unit for each target, in the order of the targets. Of a group whose base file
 // stayed only the keys of new log blocks are read; a rewritten one is read once before and once after, both in step. Rows that are
 // not read are not counted. A group whose preceding slice is gone is compared with what the index knows and named in
@@ -59,9 +56,13 @@ var errCopies = errors.New("record keys occur more than once")
 // instants (design decision 12); Readable tells in advance.
 //
 // Copies of a key are found among all rows of the touched groups: a key that appears or disappears is looked up in those whose base
-// file stayed as well. One in a group that the unit did not touch is not seen.
+// file stayed as well. Those in groups that the unit did not touch are found where Request.Suspects names them. The counts tell of
+// the touched groups alone, the changes of the whole table. See copies.go.
 func Compare(ctx context.Context, src Source, req Request) ([]Result, error) {
 	c := &comparison{src: src, req: req, seed: maphash.MakeSeed(), gone: map[table.Group]bool{}}
+	if req.Suspects != nil {
+		c.seed = req.Suspects.seed
+	}
 	c.columns, c.at = columnsOf(req.Targets)
 	if c.req.Window <= 0 {
 		c.req.Window = defaultWindow
@@ -80,6 +81,9 @@ func Compare(ctx context.Context, src Source, req Request) ([]Result, error) {
 		if req.Refreshes != nil {
 			req.Refreshes.Reset()
 		}
+		if req.Fresh != nil {
+			req.Fresh.Reset()
+		}
 	}
 }
 
@@ -90,15 +94,25 @@ type pairOf struct {
 	gone          bool         // there was one before
 }
 
+// stayed says that both slices stand on the same base file.
+func (p pairOf) stayed() bool {
+	return p.before != nil && p.after != nil && table.Appended(*p.before, *p.after)
+}
+
 func (c *comparison) run(ctx context.Context) (err error) {
 	c.work.Runs++
 	c.work.Examined = 0
 	c.before, c.after, c.blind, c.places = newSide(), newSide(), map[string]bool{}, nil
 	c.results, c.met, c.narrow = make([]Result, len(c.req.Targets)), [256][]uint64{}, nil
-	c.lone = map[string]table.Group{}
+	c.lone, c.stayed = map[string]table.Group{}, nil
 	pairs, degraded, err := c.slices()
 	if err != nil {
 		return err
+	}
+	for _, p := range pairs {
+		if p.stayed() {
+			c.stayed = append(c.stayed, p.group)
+		}
 	}
 	if err := c.begin(ctx, degraded); err != nil {
 		return err
@@ -117,6 +131,9 @@ func (c *comparison) run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := c.copies(); err != nil {
+		return err
+	}
+	if err := c.outside(ctx, pairs); err != nil {
 		return err
 	}
 	if err := c.classifyApart(); err != nil {
@@ -186,7 +203,7 @@ func (c *comparison) begin(ctx context.Context, degraded []table.Group) error {
 
 // read takes in the rows of one group, before and after.
 func (c *comparison) read(ctx context.Context, p pairOf) error {
-	if p.before != nil && p.after != nil && table.Appended(*p.before, *p.after) {
+	if p.stayed() {
 		return c.appended(ctx, p)
 	}
 	var l, r cursor
@@ -210,12 +227,8 @@ func (c *comparison) read(ctx context.Context, p pairOf) error {
 // appended takes in the rows of a group whose base file stayed.
 func (c *comparison) appended(ctx context.Context, p pairOf) error {
 	places := [2]int{c.place(p.before), c.place(p.after)}
-	var also func(string) bool
-	if c.apart != nil {
-		also = func(key string) bool { return c.apart[maphash.String(c.seed, key)] }
-	}
 	var own error
-	err := c.src.ReadAppended(ctx, *p.before, *p.after, c.columns, also, func(after bool, r table.Row) error {
+	err := c.src.ReadAppended(ctx, *p.before, *p.after, c.columns, nil, func(after bool, r table.Row) error {
 		side := 0
 		if after {
 			side = 1
@@ -238,40 +251,6 @@ func (c *comparison) appended(ctx context.Context, p pairOf) error {
 	return nil
 }
 
-// elsewhere looks for keys that only one side has in the other groups whose base file stayed: there they may have been all the time,
-// unread. One that is found is a copy (design decision 17).
-func (c *comparison) elsewhere(ctx context.Context, pairs []pairOf) error {
-	found := false
-	for _, p := range pairs {
-		if p.before == nil || p.after == nil || !table.Appended(*p.before, *p.after) {
-			continue
-		}
-		keys := map[string]bool{}
-		for key, g := range c.lone {
-			if g != p.group {
-				keys[key] = true
-			}
-		}
-		if len(keys) == 0 {
-			continue
-		}
-		err := c.src.ReadKeys(ctx, *p.after, table.Columns{}, keys, func(r table.Row) error {
-			if c.apart == nil {
-				c.apart = map[uint64]bool{}
-			}
-			c.apart[maphash.String(c.seed, r.Key)], found = true, true
-			return nil
-		})
-		if err != nil {
-			return c.failed(p, true, err)
-		}
-	}
-	if found {
-		return errCopies
-	}
-	return nil
-}
-
 // failed says what an error of reading a slice means.
 func (c *comparison) failed(p pairOf, after bool, err error) error {
 	switch gone := errors.Is(err, storage.ErrNotFound); {
@@ -289,64 +268,4 @@ func (c *comparison) failed(p pairOf, after bool, err error) error {
 func (c *comparison) place(s *table.Slice) int {
 	c.places = append(c.places, delta.Locator{Partition: s.Partition, FileID: s.FileID, BaseInstant: s.Instant})
 	return len(c.places) - 1
-}
-
-// setApart keeps a row out of the comparison by pairs if its key was found more than once.
-func (c *comparison) setApart(after bool, v *view) bool {
-	if c.apart == nil || !c.apart[maphash.Bytes(c.seed, v.key)] {
-		return false
-	}
-	s := c.before
-	if after {
-		s = c.after
-	}
-	s.add(c.hold(v), c.locator(v), c.req.Completion)
-	return true
-}
-
-// copies looks for keys that were classified more than once: pairs are right only where a key occurs once on each
-// side. Such a key is compared anew, by the rule for copies (design decision 17).
-func (c *comparison) copies() error {
-	found := map[uint64]bool{}
-	for _, list := range c.met {
-		slices.Sort(list)
-		for i := 1; i < len(list); i++ {
-			if list[i] == list[i-1] {
-				found[list[i]] = true
-			}
-		}
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	if c.apart == nil {
-		c.apart = found
-	} else {
-		maps.Copy(c.apart, found)
-	}
-	return errCopies
-}
-
-func (c *comparison) classifyApart() error {
-	for _, key := range slices.Sorted(maps.Keys(c.after.rows)) {
-		n := c.after.rows[key]
-		var b *view
-		if old, ok := c.before.rows[key]; ok {
-			b = &old.view
-		}
-		if err := c.classify(b, &n.view); err != nil {
-			return err
-		}
-		for i := range c.results {
-			c.results[i].duplicate(key, c.after.duplicates[key])
-		}
-	}
-	for key, b := range c.before.rows {
-		if _, there := c.after.rows[key]; !there {
-			if err := c.classify(&b.view, nil); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

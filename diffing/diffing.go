@@ -91,6 +91,10 @@ type Request struct {
 	// Known returns the postings of an index by record key. It is called only where the preceding slice is gone, or
 	// was for an earlier unit.
 	Known func(ctx context.Context, index string) (map[string]Posting, error)
+	// Suspects are keys that may live outside the touched groups too. nil: there are none.
+	Suspects *Suspects
+	// Fresh, if not nil, takes in the keys for which that must be found out.
+	Fresh Fresh
 	// Refreshes, if not nil, takes locator refreshes as they are found, instead of Result.Changes: memory then stays bounded
 	// by Window, whatever the size of a file group.
 	Refreshes Refreshes
@@ -129,6 +133,9 @@ type Result struct {
 	// Duplicates counts further copies of a record key among the rows read, Sample names some of the keys.
 	Duplicates int64
 	Sample     []string
+	// Copies are where the keys live after the unit that were found more than once or are suspects, as far as the unit touched
+	// them: ascending by key, the same for every target.
+	Copies []Copies
 	// Reasons counts unindexable rows by why they are.
 	Reasons map[string]int64
 	// Work is what the comparison took, the same for every target of it.
@@ -141,6 +148,8 @@ type Work struct {
 	Examined int64
 	// Held is the most bytes of rows that waited for their counterpart in memory, Spilled how many rows went to disk.
 	Held, Spilled int64
+	// Apart counts the keys that were compared by the rule for copies, Outside the untouched file groups that were read for them.
+	Apart, Outside int64
 	// Runs counts the attempts: a slice that vanished, or a key found twice, begins the comparison anew.
 	Runs int
 }

@@ -91,7 +91,7 @@ func (x *cursor) next(ctx context.Context) (*view, error) {
 		if x.after && x.p.gone {
 			x.c.blind[string(r.Key)] = true
 		}
-		if x.c.apart == nil || !x.c.setApart(x.after, &x.row) {
+		if !x.c.setApart(x.after, &x.row) {
 			return &x.row, nil
 		}
 	}

@@ -141,7 +141,7 @@ func agree(t failer, what string, got, want diffing.Result) {
 		}
 		got.Counts[class], want.Counts[class] = 0, 0
 	}
-	got.Work, got.Reasons, want.Reasons, got.Sample = diffing.Work{}, nil, nil, nil
+	got.Work, got.Copies, got.Reasons, want.Reasons, got.Sample = diffing.Work{}, nil, nil, nil, nil
 	if d := gocmp.Diff(want, got); d != "" {
 		t.Fatalf("%s (−naive +got):\n%s", what, d)
 	}
