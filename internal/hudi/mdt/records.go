@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf16"
 
@@ -32,6 +33,13 @@ type Location struct {
 // the data table's active timeline. Only the blocks that can hold a key are read, newest file first. Without a record index it
 // is storage.ErrNotFound, with a record index per data partition storage.ErrUnsupported.
 func (m *MDT) LookupRecords(ctx context.Context, data *timeline.Timeline, keys []string) (map[string]Location, error) {
+	return m.LookupRecordsWithout(ctx, data, nil, keys)
+}
+
+// LookupRecordsWithout is LookupRecords as of the time before some completed data instants: what they wrote into the record index is left
+// out, by their requested times. If that cannot be told apart any more, because a compaction of the metadata table may have merged
+// it into a base file, it is storage.ErrStale.
+func (m *MDT) LookupRecordsWithout(ctx context.Context, data *timeline.Timeline, out map[string]bool, keys []string) (map[string]Location, error) {
 	if m.noRecords != nil {
 		return nil, m.noRecords
 	}
@@ -39,7 +47,8 @@ func (m *MDT) LookupRecords(ctx context.Context, data *timeline.Timeline, keys [
 	if err != nil {
 		return nil, err
 	}
-	keep := m.ValidInstants(data)
+	valid := m.ValidInstants(data)
+	keep := func(instant string) bool { return valid(instant) && !out[instant] }
 	offset, known := m.offset(data)
 	byGroup := make([][]string, len(p.groups))
 	asked := make(map[string]bool, len(keys))
@@ -50,7 +59,7 @@ func (m *MDT) LookupRecords(ctx context.Context, data *timeline.Timeline, keys [
 			byGroup[g] = append(byGroup[g], k)
 		}
 	}
-	out := make(map[string]Location, len(keys))
+	found := make(map[string]Location, len(keys))
 	decoders := map[*avrox.Schema]*avrox.Projection{}
 	for i, want := range byGroup {
 		if len(want) == 0 {
@@ -58,6 +67,9 @@ func (m *MDT) LookupRecords(ctx context.Context, data *timeline.Timeline, keys [
 		}
 		layers, err := m.layers(ctx, p.groups[i], keep)
 		if err != nil {
+			return nil, err
+		}
+		if err := m.without(data, out, layers); err != nil {
 			return nil, err
 		}
 		err = newest(ctx, layers, want, func(key string, l layer, value []byte) error {
@@ -76,14 +88,42 @@ func (m *MDT) LookupRecords(ctx context.Context, data *timeline.Timeline, keys [
 			if known {
 				loc.Instant = instantText(loc.Millis, offset)
 			}
-			out[key] = loc
+			found[key] = loc
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return out, nil
+	return found, nil
+}
+
+// without refuses layers that may hold what data instants wrote which are to be left out. A deltacommit of the metadata table has the
+// requested time of its data instant. A base file, or a log compaction, holds only what was requested before it; the first base file of a
+// partition, whose time says nothing, holds what was there when it completed.
+func (m *MDT) without(data *timeline.Timeline, out map[string]bool, layers []layer) error {
+	first := ""
+	for requested := range out {
+		if first == "" || requested < first {
+			first = requested
+		}
+	}
+	for _, l := range layers {
+		if first == "" {
+			break
+		}
+		at := l.instant
+		if strings.HasPrefix(at, initPrefix) {
+			if at, _ = m.Timeline.CompletionOf(l.instant); at == "" {
+				at = first // it is not known when it was made
+			}
+		}
+		if _, own := data.CompletionOf(l.instant); at < first || own && !l.base {
+			continue
+		}
+		return located("read metadata file", l.path, fmt.Errorf("it may hold what instant %s wrote: %w", first, storage.ErrStale))
+	}
+	return nil
 }
 
 // newest looks keys up in layers from the newest on and calls fn with each key's newest value; deleted keys give no call.

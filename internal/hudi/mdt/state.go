@@ -72,6 +72,8 @@ type Index struct {
 	// active data timeline. It is kept per index: an index built later covers other instants than its neighbours.
 	Covered  map[string]string `json:"covered,omitempty"`
 	Frontier Frontier          `json:"frontier,omitzero"`
+	// Copies are the record keys that live more than once; nil: none is known.
+	Copies *Copies `json:"copies,omitempty"`
 	// Reconcile says why the index is to be compared with the whole table: a catch-up went over slices that are gone. "" if not.
 	Reconcile string     `json:"reconcile,omitempty"`
 	Building  []DataFile `json:"building,omitempty"` // files of a generation being built
