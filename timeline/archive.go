@@ -46,6 +46,16 @@ func newArchive(st storage.Store, dir string, p *Properties, cache *lru) *Archiv
 	return &Archive{st: st, dir: dir, p: p, cache: cache, levels: map[string]*levelFile{}}
 }
 
+// adopt takes over what another archive of the same folder has read.
+func (a *Archive) adopt(old *Archive) {
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	a.current = old.current
+	for p, l := range old.levels {
+		a.levels[p] = l
+	}
+}
+
 // manifest is one snapshot of the archive.
 type manifest struct {
 	version int // -1: nothing was archived

@@ -21,8 +21,10 @@ type lru struct {
 	mu    sync.Mutex // guards what follows
 	limit int64
 	stats CacheStats
-	order *chain.List // of *held, used last in front
-	byKey map[string]*chain.Element
+	// schema is the table schema seen last: nearly all commits carry the same text, of which one copy is enough.
+	schema string
+	order  *chain.List // of *held, used last in front
+	byKey  map[string]*chain.Element
 }
 
 type held struct {
@@ -48,11 +50,17 @@ func (c *lru) get(key string) *CommitMetadata {
 	return e.Value.(*held).m
 }
 
-// put keeps m unless it alone is larger than the limit.
+// put keeps m, which nobody else has yet, unless it alone is larger than the limit.
 func (c *lru) put(key string, m *CommitMetadata) {
 	h := &held{key: key, m: m, cost: m.memory()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if text := m.Extra["schema"]; text == c.schema && text != "" {
+		m.Extra["schema"] = c.schema
+		h.cost -= int64(len(text))
+	} else {
+		c.schema = text
+	}
 	if c.byKey[key] != nil || h.cost > c.limit {
 		return
 	}

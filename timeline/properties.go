@@ -70,33 +70,39 @@ type Properties struct {
 // are there. It tries for about a second. No such folder or no such file is storage.ErrNotFound, content that stays
 // unusable storage.ErrCorrupt.
 func LoadProperties(ctx context.Context, st storage.Store, dir string) (*Properties, error) {
+	p, _, err := loadProperties(ctx, st, dir)
+	return p, err
+}
+
+// loadProperties also describes the file that was used.
+func loadProperties(ctx context.Context, st storage.Store, dir string) (*Properties, storage.Info, error) {
 	for attempt := 1; ; attempt++ {
-		p, err := tryLoad(ctx, st, dir)
+		p, info, err := tryLoad(ctx, st, dir)
 		if err == nil {
-			return p, nil
+			return p, info, nil
 		}
 		if attempt == loadAttempts || !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) {
-			return nil, err
+			return nil, info, err
 		}
 		if _, missing := st.List(ctx, dir); errors.Is(missing, storage.ErrNotFound) {
-			return nil, &storage.Error{Op: "open table", Path: st.URL(), Hint: "give the base path of a Hudi table: the folder that holds .hoodie",
+			return nil, info, &storage.Error{Op: "open table", Path: st.URL(), Hint: "give the base path of a Hudi table: the folder that holds .hoodie",
 				Err: fmt.Errorf("no folder %s: %w", dir, storage.ErrNotFound)}
 		}
 		if err := pause(ctx, loadPause); err != nil {
-			return nil, err
+			return nil, info, err
 		}
 	}
 }
 
-func tryLoad(ctx context.Context, st storage.Store, dir string) (*Properties, error) {
+func tryLoad(ctx context.Context, st storage.Store, dir string) (*Properties, storage.Info, error) {
 	var first error
 	for _, name := range []string{propertiesFile, backupFile} {
 		file := path.Join(dir, name)
-		b, _, err := st.ReadFile(ctx, file)
+		b, info, err := st.ReadFile(ctx, file)
 		if err == nil {
 			var p *Properties
 			if p, err = readProperties(b); err == nil {
-				return p, nil
+				return p, info, nil
 			}
 		}
 		hint := "check that this is the table's base path"
@@ -110,10 +116,10 @@ func tryLoad(ctx context.Context, st storage.Store, dir string) (*Properties, er
 			continue
 		}
 		if !errors.Is(err, storage.ErrNotFound) {
-			return nil, &storage.Error{Op: "read properties", Path: file, Err: err}
+			return nil, info, &storage.Error{Op: "read properties", Path: file, Err: err}
 		}
 	}
-	return nil, first
+	return nil, storage.Info{}, first
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"tidemark/internal/storage"
 	"tidemark/timeline"
@@ -238,7 +239,20 @@ func (r *replacing) ReadFile(ctx context.Context, path string) ([]byte, storage.
 	if look == "" {
 		return nil, storage.Info{}, storage.ErrNotFound
 	}
-	return []byte(look), storage.Info{}, nil
+	return []byte(look), r.info(path, r.calls-1), nil
+}
+
+// Stat describes what the next read would return.
+func (r *replacing) Stat(ctx context.Context, path string) (storage.Info, error) {
+	if !strings.HasSuffix(path, "hoodie.properties") {
+		return r.Store.Stat(ctx, path)
+	}
+	return r.info(path, r.calls), nil
+}
+
+func (r *replacing) info(path string, n int) storage.Info {
+	n = min(n, len(r.looks)-1)
+	return storage.Info{Path: path, Size: int64(len(r.looks[n])), ModTime: time.Unix(int64(n), 0)}
 }
 
 func TestPropertiesAreReadAgain(t *testing.T) {

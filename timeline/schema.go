@@ -15,17 +15,27 @@ import (
 // Table services and commits with an empty or null schema (dropped partitions, deletes) are passed over. A damaged commit
 // is storage.ErrCorrupt, since it may have changed the schema.
 func TableSchema(ctx context.Context, st storage.Store, dir string, p *Properties, tl *Timeline, at string) (string, error) {
+	return schemaAt(st, p, tl, at, func(inst Instant) (string, error) {
+		m, err := ReadCommit(ctx, st, dir, p, inst)
+		if err != nil {
+			return "", err
+		}
+		return m.carriedSchema(), nil
+	})
+}
+
+func schemaAt(st storage.Store, p *Properties, tl *Timeline, at string, carried func(Instant) (string, error)) (string, error) {
 	writes := tl.Writes()
 	for i := len(writes) - 1; i >= 0; i-- {
 		if at != "" && writes[i].Completed > at {
 			continue
 		}
-		m, err := ReadCommit(ctx, st, dir, p, writes[i])
+		text, err := carried(writes[i])
 		if err != nil {
 			return "", fmt.Errorf("find table schema: %w", err)
 		}
-		if m.mayChangeSchema() && usable(m.Extra["schema"]) {
-			return m.Extra["schema"], nil
+		if text != "" {
+			return text, nil
 		}
 	}
 	if usable(p.CreateSchema) {
@@ -33,6 +43,14 @@ func TableSchema(ctx context.Context, st storage.Store, dir string, p *Propertie
 	}
 	return "", &storage.Error{Op: "find table schema", Path: st.URL(), Hint: "write to the table once, so that a commit carries its schema",
 		Err: fmt.Errorf("neither a commit nor the properties have one: %w", storage.ErrNotFound)}
+}
+
+// carriedSchema returns the table's schema that the commit carries, "" if it has none that counts.
+func (m *CommitMetadata) carriedSchema() string {
+	if text := m.Extra["schema"]; m.mayChangeSchema() && usable(text) {
+		return text
+	}
+	return ""
 }
 
 func (m *CommitMetadata) mayChangeSchema() bool {

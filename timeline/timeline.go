@@ -2,8 +2,6 @@ package timeline
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"time"
@@ -19,64 +17,29 @@ type Timeline struct {
 }
 
 // Load lists the active instants of the timeline that belongs to dir (".hoodie" for a data table, ".hoodie/metadata/.hoodie"
-// for its metadata table). It makes one listing. Files that are no instants are ignored; one that would be an instant
-// but for a time that no writer can have taken is storage.ErrCorrupt: to ignore it could hide a commit, to follow it leads
-// nowhere. A missing timeline folder is storage.ErrNotFound.
+// for its metadata table). It makes one listing, which of many files is not one moment: see Open. Files that are no instants are
+// ignored. What would be an instant but cannot be one is storage.ErrCorrupt, naming the file: a time that no writer can have
+// taken, and two completed files of one instant. A missing timeline folder is storage.ErrNotFound.
 func Load(ctx context.Context, st storage.Store, dir string, p *Properties) (*Timeline, error) {
-	if err := p.CheckTimeline(); err != nil {
+	infos, err := listTimeline(ctx, st, dir, p)
+	if err != nil {
 		return nil, err
 	}
-	folder := p.TimelineDir(dir)
-	infos, err := st.List(ctx, folder)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, &storage.Error{Op: "list timeline", Path: folder, Err: err,
-			Hint: "check that this is the table's base path and that no upgrade is running"}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list timeline %s: %w", folder, err)
-	}
-	for _, info := range infos {
-		if n, ok := parseName(path.Base(info.Path)); ok && !info.IsDir {
-			if err := n.checkTimes(); err != nil {
-				return nil, &storage.Error{Op: "list timeline", Path: info.Path, Err: err,
-					Hint: "no writer with a right clock makes such a file: find out where it comes from, and roll that instant back or move the file away"}
-			}
-		}
-	}
-	return build(infos, p.Zone), nil
+	return build(infos, p.Zone)
 }
 
-// Open reads the properties and the active timeline as one consistent look: if the properties change while the timeline is
-// listed, both are read again.
+// Open reads the properties and the active timeline as one consistent look, as Reader.Open does.
 func Open(ctx context.Context, st storage.Store, dir string) (*Properties, *Timeline, error) {
-	p, err := LoadProperties(ctx, st, dir)
-	for range openAttempts {
-		if err != nil {
-			return nil, nil, err
-		}
-		tl, listErr := Load(ctx, st, dir, p)
-		again, err2 := LoadProperties(ctx, st, dir)
-		if err2 != nil {
-			return nil, nil, err2
-		}
-		if again.sameLayout(p) {
-			return p, tl, listErr
-		}
-		p = again
-	}
-	return nil, nil, &storage.Error{Op: "read timeline", Path: dir, Hint: "an upgrade seems to be running: try again when it has ended",
-		Err: fmt.Errorf("table version or layout keeps changing: %w", storage.ErrStale)}
+	return NewReader(st, dir).Open(ctx)
 }
-
-// openAttempts bounds how often a look is taken again while the properties change under it.
-const openAttempts = 4
 
 type instantKey struct {
 	requested string
 	action    Action // as completed
 }
 
-func build(infos []storage.Info, zone string) *Timeline {
+// build makes a timeline of a listing.
+func build(infos []storage.Info, zone string) (*Timeline, error) {
 	byKey := map[instantKey]*Instant{}
 	for _, info := range infos {
 		name := path.Base(info.Path)
@@ -84,13 +47,20 @@ func build(infos []storage.Info, zone string) *Timeline {
 		if !ok || info.IsDir {
 			continue
 		}
+		if err := n.checkTimes(); err != nil {
+			// To ignore it could hide a commit, to follow it leads nowhere.
+			return nil, &storage.Error{Op: "list timeline", Path: info.Path, Err: err,
+				Hint: "no writer with a right clock makes such a file: find out where it comes from, and roll that instant back or move the file away"}
+		}
 		key := instantKey{n.requested, n.action.Completes()}
 		inst := byKey[key]
 		if inst == nil {
 			inst = &Instant{Requested: n.requested, State: -1}
 			byKey[key] = inst
 		}
-		inst.add(n, name, info)
+		if err := inst.add(n, name, info); err != nil {
+			return nil, err
+		}
 	}
 	tl := &Timeline{}
 	for _, inst := range byKey {
@@ -110,7 +80,7 @@ func build(infos []storage.Info, zone string) *Timeline {
 			tl.earliest = inst.Requested
 		}
 	}
-	return tl
+	return tl, nil
 }
 
 // index fills byTime.
@@ -125,7 +95,7 @@ func (t *Timeline) index() {
 }
 
 // add takes one more file of the instant into account.
-func (i *Instant) add(n nameOf, name string, info storage.Info) {
+func (i *Instant) add(n nameOf, name string, info storage.Info) error {
 	if i.Started.IsZero() || info.ModTime.Before(i.Started) {
 		i.Started = info.ModTime
 	}
@@ -135,11 +105,18 @@ func (i *Instant) add(n nameOf, name string, info storage.Info) {
 	if n.state == Requested {
 		i.Plan = name
 	}
+	// Hudi's own readers keep whichever of two completed files their listing shows first, so that no answer would be right. A
+	// writer that tried again after an unknown outcome, or a copy over an older copy, leaves them.
+	if n.state == Completed && i.State == Completed && n.completed != "" && i.Completed != "" {
+		return &storage.Error{Op: "list timeline", Path: info.Path, Hint: "find out which of the two is right and move the other file away",
+			Err: damaged("%s %s has completed twice: %s is there as well", n.action, n.requested, i.File)}
+	}
 	// Of two completed files the one with a completion time in its name counts: the other is a leftover of an upgrade.
 	if n.state > i.State || n.state == i.State && n.completed > i.Completed {
 		i.State, i.Action, i.Completed = n.state, n.action, n.completed
 		i.File, i.ModTime, i.Size = name, info.ModTime, info.Size
 	}
+	return nil
 }
 
 // deriveCompletions gives completed instants without a completion time in their name the file's modification time.

@@ -1,0 +1,247 @@
+package timeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"tidemark/internal/storage"
+)
+
+// Reader follows one table's timeline in one process: what cannot have changed since the last look is not read again. It is
+// safe for concurrent use; what it returns is shared and must not be changed.
+type Reader struct {
+	st    storage.Store
+	dir   string
+	cache *lru
+
+	mu      sync.Mutex // guards what follows
+	last    *seen      // the last look; nil: none, or its properties have changed
+	archive *Archive
+	schemas map[string]string // by write of the last look: the schema it carries, "" if none that counts
+}
+
+// seen is a look with what it was made of.
+type seen struct {
+	props     *Properties
+	propsInfo storage.Info
+	infos     []storage.Info
+	tl        *Timeline
+}
+
+// NewReader returns a reader of the timeline that belongs to dir (see Load). It reads nothing.
+func NewReader(st storage.Store, dir string) *Reader {
+	return &Reader{st: st, dir: dir, cache: newLRU(cacheBytes), schemas: map[string]string{}}
+}
+
+// openAttempts bounds how often a look is taken again while properties or instants change under it.
+const openAttempts = 5
+
+// Open returns properties and active timeline as one consistent look. The timeline is listed twice, since a listing of many
+// files is not one moment, and the properties count only if their file is the same in between. When both are as in the last
+// look, that one is returned, for one listing and one Stat.
+//
+// While writers go on committing, the last attempt accepts a first listing to which the second one only adds what is later. If
+// not even that comes about it is storage.ErrStale. Other errors as Load and LoadProperties.
+func (r *Reader) Open(ctx context.Context) (*Properties, *Timeline, error) {
+	for attempt := 1; attempt <= openAttempts; attempt++ {
+		s, err := r.look(ctx, attempt == openAttempts)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s != nil {
+			return s.props, s.tl, nil
+		}
+	}
+	return nil, nil, &storage.Error{Op: "read timeline", Path: r.dir, Hint: "an upgrade, the archiver or many writers are at work: try again",
+		Err: fmt.Errorf("the table changed under each of %d looks: %w", openAttempts, storage.ErrStale)}
+}
+
+// look is one attempt of Open; nil: something moved.
+func (r *Reader) look(ctx context.Context, final bool) (*seen, error) {
+	last := r.remembered()
+	s := &seen{}
+	if last != nil {
+		s.props, s.propsInfo = last.props, last.propsInfo
+	} else {
+		var err error
+		if s.props, s.propsInfo, err = loadProperties(ctx, r.st, r.dir); err != nil {
+			return nil, err
+		}
+	}
+	infos, listErr := listTimeline(ctx, r.st, r.dir, s.props)
+	if listErr != nil && !errors.Is(listErr, storage.ErrNotFound) {
+		return nil, listErr
+	}
+	info, err := r.st.Stat(ctx, s.propsInfo.Path)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return nil, fmt.Errorf("look at properties: %w", err)
+	}
+	if err != nil || !sameFile(info, s.propsInfo) { // replaced: the next attempt reads them
+		r.remember(nil)
+		return nil, nil
+	}
+	if listErr != nil {
+		return nil, listErr
+	}
+	if last != nil && slices.EqualFunc(infos, last.infos, sameFile) {
+		return last, nil
+	}
+	s.infos = infos
+	if s.tl, err = build(infos, s.props.Zone); err != nil {
+		return nil, err
+	}
+	again, err := listTimeline(ctx, r.st, r.dir, s.props)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.EqualFunc(infos, again, sameFile) {
+		later, err := build(again, s.props.Zone)
+		if err != nil {
+			return nil, err
+		}
+		if !s.tl.Equal(later) && !(final && s.tl.leadsTo(later)) {
+			return nil, nil
+		}
+	}
+	r.remember(s)
+	return s, nil
+}
+
+// Poll says whether anything has changed on the timeline since the last Open, by one listing and no read. Without an Open
+// before, it has.
+func (r *Reader) Poll(ctx context.Context) (moved bool, err error) {
+	last := r.remembered()
+	if last == nil {
+		return true, nil
+	}
+	infos, err := listTimeline(ctx, r.st, r.dir, last.props)
+	return err != nil || !slices.EqualFunc(infos, last.infos, sameFile), err
+}
+
+func (r *Reader) remembered() *seen {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+func (r *Reader) remember(s *seen) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = s
+}
+
+// Commit is ReadCommit for an active or archived instant; completed ones are kept in memory, up to a bound.
+func (r *Reader) Commit(ctx context.Context, p *Properties, inst Instant) (*CommitMetadata, error) {
+	if inst.Archived {
+		return r.Archive(p).Commit(ctx, inst)
+	}
+	if inst.State != Completed {
+		return ReadCommit(ctx, r.st, r.dir, p, inst)
+	}
+	key := fmt.Sprintf("%s/%s %d %d", p.TimelineDir(r.dir), inst.File, inst.Size, inst.ModTime.UnixNano())
+	if m := r.cache.get(key); m != nil {
+		return m, nil
+	}
+	m, err := ReadCommit(ctx, r.st, r.dir, p, inst)
+	if err == nil {
+		r.cache.put(key, m)
+	}
+	return m, err
+}
+
+// Schema is TableSchema without reading a commit twice.
+func (r *Reader) Schema(ctx context.Context, p *Properties, tl *Timeline, at string) (string, error) {
+	return schemaAt(r.st, p, tl, at, func(inst Instant) (string, error) {
+		key := inst.File + inst.Requested // an archived instant has no file
+		r.mu.Lock()
+		text, ok := r.schemas[key]
+		r.mu.Unlock()
+		if ok {
+			return text, nil
+		}
+		m, err := r.Commit(ctx, p, inst)
+		if err != nil {
+			return "", err
+		}
+		text = m.carriedSchema()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(r.schemas) > maxSchemas {
+			clear(r.schemas)
+		}
+		r.schemas[key] = text
+		return text, nil
+	})
+}
+
+// maxSchemas bounds how many writes' schemas are remembered. Their texts are shared.
+const maxSchemas = 1 << 16
+
+// Archive returns the archived timeline. It shares the reader's memory.
+func (r *Reader) Archive(p *Properties) *Archive {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.archive == nil || r.archive.p != p {
+		old := r.archive
+		r.archive = newArchive(r.st, r.dir, p, r.cache)
+		if old != nil && old.p.Layout == p.Layout && old.p.HistoryDir(r.dir) == p.HistoryDir(r.dir) {
+			r.archive.adopt(old)
+		}
+	}
+	return r.archive
+}
+
+// Stats says what the reader's cache of metadata did so far.
+func (r *Reader) Stats() CacheStats { return r.cache.statistics() }
+
+// listTimeline returns the files of the active timeline's folder; those that never count are left out.
+func listTimeline(ctx context.Context, st storage.Store, dir string, p *Properties) ([]storage.Info, error) {
+	if err := p.CheckTimeline(); err != nil {
+		return nil, err
+	}
+	folder := p.TimelineDir(dir)
+	infos, err := st.List(ctx, folder)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, &storage.Error{Op: "list timeline", Path: folder, Err: err,
+			Hint: "check that this is the table's base path and that no upgrade is running"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list timeline %s: %w", folder, err)
+	}
+	return slices.DeleteFunc(infos, func(i storage.Info) bool { return i.IsDir || strings.HasPrefix(path.Base(i.Path), ".") }), nil
+}
+
+func sameFile(x, y storage.Info) bool {
+	return x.Path == y.Path && x.Size == y.Size && x.ModTime.Equal(y.ModTime)
+}
+
+// leadsTo says whether later can be what this look became while it was taken: nothing has gone, and what is new began, or
+// completed, after everything that this look has.
+func (t *Timeline) leadsTo(later *Timeline) bool {
+	newest, old := "", map[instantKey]Instant{}
+	for _, i := range t.instants {
+		newest = max(newest, i.Requested, i.Completed)
+		old[instantKey{i.Requested, i.Action.Completes()}] = i
+	}
+	found := 0
+	for _, i := range later.instants {
+		was, ok := old[instantKey{i.Requested, i.Action.Completes()}]
+		switch {
+		case !ok && i.Requested <= newest:
+			return false
+		case ok && was.State == Completed && was.File != i.File:
+			return false
+		case ok && was.State != Completed && i.State == Completed && i.Completed <= newest:
+			return false
+		}
+		if ok {
+			found++
+		}
+	}
+	return found == len(old)
+}
