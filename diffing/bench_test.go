@@ -99,7 +99,7 @@ func BenchmarkRewrite(b *testing.B) {
 			b.StopTimer()
 			first := plain()
 			src, req := x.open(b)
-			req.Refreshes = d
+			req.Changes = d
 			d.Reset()
 			runtime.GC()
 			var m0, m1 runtime.MemStats

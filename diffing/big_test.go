@@ -14,6 +14,7 @@ import (
 	"slices"
 	"testing"
 
+	"tidemark/delta"
 	"tidemark/diffing"
 	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/basefile"
@@ -313,8 +314,16 @@ func (x big) footers(t testing.TB, src real) {
 	}
 }
 
-// discard counts refreshes.
-type discard struct{ rows int64 }
+// discard counts changes; rows are those that only moved.
+type discard struct{ rows, changed int64 }
 
-func (d *discard) Add(int, diffing.Refresh) error { d.rows++; return nil }
-func (d *discard) Reset()                         { d.rows = 0 }
+func (d *discard) Add(_ int, c diffing.Change) error {
+	if c.Class == delta.LocatorRefresh {
+		d.rows++
+	} else {
+		d.changed++
+	}
+	return nil
+}
+
+func (d *discard) Reset() { *d = discard{} }

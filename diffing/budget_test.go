@@ -82,7 +82,7 @@ func TestRewriteReadsOnce(t *testing.T) {
 	x.footers(t, src)
 	before := src.table.Stats()
 	d := &discard{}
-	req.Refreshes = d
+	req.Changes = d
 	r, err := diffing.Compare(t.Context(), src, req)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 		x := big{codec: "snappy", dir: filepath.Join(t.TempDir(), "t"), rows: 30001, dim: 256, pages: 1000, share: 0.001, shuffle: shuffle}
 		src, req := x.open(t)
 		d := &discard{}
-		req.Refreshes, req.Window, req.TempDir = d, 4<<20, t.TempDir()
+		req.Changes, req.Window, req.TempDir = d, 4<<20, t.TempDir()
 		runtime.GC()
 		runtime.GC() // the second one sweeps what the first one found
 		base := heap()

@@ -39,7 +39,9 @@ func (c *comparison) classify(b, n *view) error {
 			}
 			continue
 		}
-		c.changed(i, b, n)
+		if err := c.changed(i, b, n); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -48,27 +50,46 @@ func (c *comparison) classify(b, n *view) error {
 // memory, which bytes.Equal sees at once.
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// kept classifies a row whose vector's bytes stayed: it moved, or not even that. It allocates nothing where the caller takes refreshes.
+// kept classifies a row whose vector's bytes stayed: it moved, or not even that. It allocates nothing where the caller takes changes.
 func (c *comparison) kept(i int, b, n *view) error {
-	t, r, raw := &c.req.Targets[i], &c.results[i], n.raw[c.at[i]]
-	if c.req.Refreshes == nil || !plainly(raw, t) {
-		if ok, reason := kernel.Narrow(c.narrow[i], raw, t.Vector.Element.Kernel(), t.Metric); !ok {
-			r.unindexable(reason)
-			return nil
-		}
+	r, raw := &c.results[i], n.raw[c.at[i]]
+	if ok, reason := c.indexable(i, raw); !ok {
+		r.unindexable(reason)
+		return nil
 	}
 	was, is := c.locator(b), c.locator(n)
 	if was == is {
 		r.Counts[delta.Unchanged]++
 		return nil
 	}
-	if c.req.Refreshes != nil {
-		r.Counts[delta.LocatorRefresh]++
-		return c.req.Refreshes.Add(i, Refresh{Key: n.key, Raw: raw, Old: was, New: is})
+	r.Counts[delta.LocatorRefresh]++
+	old := c.state(i, 0, raw, was)
+	cur := &c.slots[1]
+	if c.req.Changes == nil {
+		cur = c.slab.version(*old)
+	} else {
+		*cur = *old
 	}
-	old := c.slab.version(delta.Version{Raw: c.slab.bytes(raw), Vector: c.slab.floats(c.narrow[i]), Locator: was})
-	cur := c.slab.version(delta.Version{Raw: old.Raw, Vector: old.Vector, Locator: is})
-	r.add(delta.Change{Class: delta.LocatorRefresh, Key: string(n.key), Old: old, New: cur, Instant: c.req.last()})
+	cur.Locator = is
+	return c.hand(i, n.key, delta.Change{Class: delta.LocatorRefresh, Old: old, New: cur})
+}
+
+// indexable says whether a vector can be indexed, and why not. Where changes need a narrowed vector it is in c.narrow afterwards.
+func (c *comparison) indexable(i int, raw []byte) (ok bool, reason string) {
+	t := &c.req.Targets[i]
+	if c.req.Changes != nil && plainly(raw, t) {
+		return true, ""
+	}
+	return kernel.Narrow(c.narrow[i], raw, t.Vector.Element.Kernel(), t.Metric)
+}
+
+// hand passes a change on: to the caller who takes them, else to the result, which owns it then.
+func (c *comparison) hand(i int, key []byte, ch delta.Change) error {
+	if c.req.Changes != nil {
+		return c.req.Changes.Add(i, Change{Class: ch.Class, Key: key, Old: ch.Old, New: ch.New})
+	}
+	ch.Key, ch.Instant = string(key), c.req.last()
+	c.results[i].Changes = append(c.results[i].Changes, ch)
 	return nil
 }
 
@@ -94,47 +115,62 @@ func plainly(raw []byte, t *Target) bool {
 }
 
 // changed classifies any other row.
-func (c *comparison) changed(i int, b, n *view) {
+func (c *comparison) changed(i int, b, n *view) error {
 	r := &c.results[i]
 	change, reason := c.judge(i, b, n)
 	if reason != "" {
 		r.unindexable(reason)
 	}
-	if change.Class != 0 {
-		r.add(change)
+	if change.Class == 0 {
+		return nil
 	}
+	r.Counts[change.Class]++
+	if change.Class == delta.Unchanged {
+		return nil
+	}
+	key := b
+	if n != nil {
+		key = n
+	}
+	return c.hand(i, key.key, change)
 }
 
 // judge returns what became of a row, class 0 if there is nothing to say, and why the row that is there now cannot be indexed, "" if it can.
 func (c *comparison) judge(i int, b, n *view) (change delta.Change, reason string) {
 	ev := &c.known[i]
 	var old, cur *delta.Version
-	var key string
 	if n != nil {
-		key = string(n.key)
-		cur, reason = c.version(i, n)
-	} else {
-		key = string(b.key)
+		cur, reason = c.version(i, 1, n)
 	}
 	if b != nil {
-		old, _ = c.version(i, b)
-	} else if ev.gone(key) {
-		old = ev.version(key) // the index has a posting, whose vector bytes are not known
+		old, _ = c.version(i, 0, b)
+	} else if ev.known != nil && ev.gone(string(n.key)) {
+		old = ev.version(string(n.key)) // the index has a posting, whose vector bytes are not known
 	}
 	class := classOf(old, cur)
-	if class == delta.Insert {
-		old = ev.version(key) // a posting that outlived its row, in whatever cluster: it is replaced
+	if class == delta.Insert && ev.known != nil {
+		old = ev.version(string(n.key)) // a posting that outlived its row, in whatever cluster: it is replaced
 	}
-	return delta.Change{Class: class, Key: key, Old: old, New: cur, Instant: c.req.last()}, reason
+	return delta.Change{Class: class, Old: old, New: cur}, reason
 }
 
-// version returns an indexable row's state on its own memory, or why the row is not indexable.
-func (c *comparison) version(i int, v *view) (*delta.Version, string) {
-	t, raw := &c.req.Targets[i], v.raw[c.at[i]]
-	if ok, reason := kernel.Narrow(c.narrow[i], raw, t.Vector.Element.Kernel(), t.Metric); !ok {
+// version returns an indexable row's state, or why the row is not indexable.
+func (c *comparison) version(i, slot int, v *view) (*delta.Version, string) {
+	raw := v.raw[c.at[i]]
+	if ok, reason := c.indexable(i, raw); !ok {
 		return nil, reason
 	}
-	return c.slab.version(delta.Version{Raw: c.slab.bytes(raw), Vector: c.slab.floats(c.narrow[i]), Locator: c.locator(v)}), ""
+	return c.state(i, slot, raw, c.locator(v)), ""
+}
+
+// state returns a state of a row whose narrowed vector is in c.narrow: on memory of the result's, or where the caller takes changes in
+// one of two slots, aliasing raw and without the vector.
+func (c *comparison) state(i, slot int, raw []byte, at delta.Locator) *delta.Version {
+	if c.req.Changes != nil {
+		c.slots[slot] = delta.Version{Raw: raw, Locator: at}
+		return &c.slots[slot]
+	}
+	return c.slab.version(delta.Version{Raw: c.slab.bytes(raw), Vector: c.slab.floats(c.narrow[i]), Locator: at})
 }
 
 // slab is memory for what a result owns. Its rows are kept and dropped together, so that they need not be allocated one by one.

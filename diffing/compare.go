@@ -38,6 +38,7 @@ type comparison struct {
 	lone    map[string]table.Group // keys that only one side has, and where
 	narrow  [][]float32            // by target, for looking only
 	slab    slab
+	slots   [2]delta.Version // of the change that is handed on
 	work    Work
 }
 
@@ -78,8 +79,8 @@ func Compare(ctx context.Context, src Source, req Request) ([]Result, error) {
 		case !errors.Is(err, errCopies):
 			return nil, err
 		}
-		if req.Refreshes != nil {
-			req.Refreshes.Reset()
+		if req.Changes != nil {
+			req.Changes.Reset()
 		}
 		if req.Fresh != nil {
 			req.Fresh.Reset()

@@ -290,7 +290,9 @@ func (c *comparison) classifyApart() error {
 				change = c.net(i, key, b.last, n.last)
 			}
 			if change.Class != 0 && change.Class != delta.Unchanged {
-				r.Changes = append(r.Changes, change)
+				if err := c.hand(i, []byte(key), change); err != nil {
+					return err
+				}
 			}
 		}
 		where = append(where, n.where(key))

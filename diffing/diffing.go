@@ -62,17 +62,20 @@ type Rows interface {
 	Next(ctx context.Context) (*table.SliceRow, error)
 }
 
-// Refresh is a row that only moved: the same key, the same vector bytes, another place.
-type Refresh struct {
-	Key, Raw []byte
-	Old, New delta.Locator
+// Change is what the unit did to one row, as Changes takes it: no more than a view of it.
+type Change struct {
+	Class delta.Class // Insert, VectorUpdate, LocatorRefresh or Delete
+	Key   []byte
+	// Old and New are as those of a delta.Change, but without the narrowed vectors.
+	Old, New *delta.Version
 }
 
-// Refreshes takes in what a rewrite carried over: nearly every row of its file group (design decision 21).
-type Refreshes interface {
+// Changes takes in changes as they are found. A rewrite moves nearly every row of its file group (design decision 21): as many as
+// fit in no memory.
+type Changes interface {
 	// Add takes one row of a target, in no special order. What it points to is valid during the call only.
-	Add(target int, r Refresh) error
-	// Reset says that the comparison begins anew: what was added counts no more.
+	Add(target int, c Change) error
+	// Reset says that the comparison begins anew: what was added since it began counts no more.
 	Reset()
 }
 
@@ -95,9 +98,9 @@ type Request struct {
 	Suspects *Suspects
 	// Fresh, if not nil, takes in the keys for which that must be found out.
 	Fresh Fresh
-	// Refreshes, if not nil, takes locator refreshes as they are found, instead of Result.Changes: memory then stays bounded
-	// by Window, whatever the size of a file group.
-	Refreshes Refreshes
+	// Changes, if not nil, takes the changes as they are found, instead of Result.Changes: memory then stays bounded by
+	// Window and 8 bytes a row, whatever the size of a file group.
+	Changes Changes
 	// Window bounds the bytes of rows that wait for their counterpart; beyond it they wait in a temporary folder.
 	// Defaults to 64 MiB.
 	Window int64
@@ -125,7 +128,7 @@ type Result struct {
 	Index  string
 	Counts Counts
 	// Changes are the rows that were inserted, updated, moved or deleted, ascending by key. Vectors and raw bytes
-	// are owned by the result.
+	// are owned by the result. Empty if Request.Changes took them.
 	Changes []delta.Change
 	Mode    Mode
 	// Degraded are the file groups whose preceding slice is gone: rows deleted from them are not known.
@@ -214,13 +217,6 @@ func columnsOf(targets []Target) (table.Columns, []int) {
 		}
 	}
 	return c, at
-}
-
-func (r *Result) add(c delta.Change) {
-	r.Counts[c.Class]++
-	if c.Class != delta.Unchanged {
-		r.Changes = append(r.Changes, c)
-	}
 }
 
 func (r *Result) unindexable(reason string) {

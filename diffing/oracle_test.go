@@ -28,7 +28,7 @@ import (
 	"tidemark/timeline"
 )
 
-// collector keeps refreshes as a caller of Compare sees them.
+// collector keeps changes as a caller of Compare takes them.
 type collector struct {
 	instant string
 	vectors []avrox.Vector
@@ -36,12 +36,19 @@ type collector struct {
 	resets  int
 }
 
-func (c *collector) Add(target int, r diffing.Refresh) error {
-	v := make([]float32, c.vectors[target].Dim)
-	kernel.ToFloat32(v, r.Raw, c.vectors[target].Element.Kernel())
-	raw := bytes.Clone(r.Raw)
-	c.changes[target] = append(c.changes[target], delta.Change{Class: delta.LocatorRefresh, Key: string(r.Key), Instant: c.instant,
-		Old: &delta.Version{Raw: raw, Vector: v, Locator: r.Old}, New: &delta.Version{Raw: raw, Vector: v, Locator: r.New}})
+func (c *collector) Add(target int, ch diffing.Change) error {
+	own := func(v *delta.Version) *delta.Version {
+		if v == nil {
+			return nil
+		}
+		o := *v
+		if v.Raw != nil {
+			o.Raw, o.Vector = bytes.Clone(v.Raw), make([]float32, c.vectors[target].Dim)
+			kernel.ToFloat32(o.Vector, v.Raw, c.vectors[target].Element.Kernel())
+		}
+		return &o
+	}
+	c.changes[target] = append(c.changes[target], delta.Change{Class: ch.Class, Key: string(ch.Key), Instant: c.instant, Old: own(ch.Old), New: own(ch.New)})
 	return nil
 }
 
@@ -104,7 +111,7 @@ func differential(ctx context.Context, t failer, st storage.Store, windows ...in
 				c.vectors = append(c.vectors, x.Vector)
 			}
 			if window%2 == 1 {
-				req.Refreshes = c
+				req.Changes = c
 			}
 			got, err := diffing.Compare(ctx, src, req)
 			if (err == nil) != (wantErr == nil) || errors.Is(err, storage.ErrStale) != errors.Is(wantErr, storage.ErrStale) {
