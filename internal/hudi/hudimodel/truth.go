@@ -223,7 +223,7 @@ func overlay(winner, other entry) entry {
 // final is what a log record leaves of a base row.
 func (w *World) final(base Row, e entry) (Row, bool) {
 	if w.EventTime && !(e.dead && !e.ordered) && e.ts < base.TS {
-		return base, !w.deleted(base)
+		return base, true
 	}
 	if e.dead {
 		return Row{}, false
@@ -248,14 +248,10 @@ func (w *World) Rows(g *Group, in In) []Live {
 		for i, r := range s.base.rows {
 			at := find(r.Key)
 			switch {
-			case at < 0:
-				if !w.deleted(r) {
-					add(r, int64(i))
-				}
+			case at < 0: // shown even if it marks itself as deleted: only log records are asked
+				add(r, int64(i))
 			case used[at]: // a further copy of the key is not merged
-				if !w.deleted(r) {
-					add(r, -1)
-				}
+				add(r, -1)
 			default:
 				used[at] = true
 				if now, alive := w.final(r, logs[at]); alive {

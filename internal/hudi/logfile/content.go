@@ -122,8 +122,8 @@ func parsePositions(raw []byte) (out []uint64, reason string) {
 	return out, ""
 }
 
-// Deletes returns the entries of a TypeDelete block. The list carries no writer schema; branches of the ordering union from 12 on differ
-// between Hudi versions and are storage.ErrUnsupported, as are the Java-serialised lists of old tables.
+// Deletes returns the entries of a TypeDelete block. The list carries no writer schema; branches of the ordering union from 13 on are
+// storage.ErrUnsupported, as are the Java-serialised lists of old tables.
 func (b Block) Deletes() ([]Delete, error) {
 	if b.Type != TypeDelete {
 		return nil, b.unsupported("%s has no deletes", b.Type)
@@ -154,7 +154,7 @@ func (b Block) Deletes() ([]Delete, error) {
 		}
 		for ; n > 0 && !d.bad; n-- {
 			e := Delete{Key: d.optional(), Partition: d.optional()}
-			if branch := d.long(); branch > int64(OrderingTimestampMicros) && !d.bad {
+			if branch := d.long(); branch > int64(OrderingList) && !d.bad {
 				return nil, b.unsupported("ordering value of branch %d", branch)
 			} else {
 				e.Ordering = d.ordering(branch)
@@ -213,6 +213,7 @@ func (d *decoder) ordering(branch int64) Ordering {
 	o := Ordering{Kind: OrderingKind(branch)}
 	switch o.Kind {
 	case OrderingNone:
+		o.Null = true
 	case OrderingBool:
 		if v := d.take(1); v != nil {
 			d.bad = d.bad || v[0] > 1
@@ -236,8 +237,40 @@ func (d *decoder) ordering(branch int64) Ordering {
 		}
 	case OrderingBytes, OrderingString, OrderingDecimal:
 		o.Bytes = bytes.Clone(d.take(d.long()))
+	case OrderingList:
+		o.Parts = d.parts()
 	default:
 		d.bad = true
 	}
 	return o
+}
+
+// parts reads the value of an OrderingList: a union of null and an array of orderings, of which none is a list itself. Branch 12 is a
+// local date inside the array, days like OrderingDate.
+func (d *decoder) parts() []Ordering {
+	if d.long() != 1 {
+		d.bad = true
+	}
+	var out []Ordering
+	for !d.bad {
+		n := d.long()
+		if n < 0 { // the size of the array block follows
+			n = -n
+			d.long()
+		}
+		if n == 0 {
+			break
+		}
+		if n < 0 || n > int64(len(d.b)) {
+			d.bad = true
+		}
+		for ; n > 0 && !d.bad; n-- {
+			branch := OrderingKind(d.long())
+			if branch == OrderingList {
+				branch = OrderingDate
+			}
+			out = append(out, d.ordering(int64(branch)))
+		}
+	}
+	return out
 }

@@ -420,6 +420,8 @@ func TestDeletes(t *testing.T) {
 		{"decimal", "", Ordering{Kind: OrderingDecimal, Bytes: []byte{0xff}}},
 		{"time", "", Ordering{Kind: OrderingTimeMicros, Int: 5}},
 		{"stamp", "", Ordering{Kind: OrderingTimestampMicros, Int: 6}},
+		{"two", "", Ordering{Kind: OrderingList, Parts: []Ordering{{Kind: OrderingLong, Int: 100}, {Kind: OrderingString, Bytes: []byte("z")}}}},
+		{"one of them null", "", Ordering{Kind: OrderingList, Parts: []Ordering{{}, {Kind: OrderingDate, Int: 20000}}}},
 	}
 	content := DeleteContent(nil, list)
 	b := Block{Type: TypeDelete, Content: content}
@@ -449,7 +451,11 @@ func TestDeletes(t *testing.T) {
 		{"empty", raw(0), nil, 0},
 		{"null ordering", raw(2, 2, 2, 'k', 0, 0, 0), nil, 1},
 		{"array block with its size", raw(1, 12, 2, 2, 'k', 0, 0, 0), nil, 1},
-		{"branch 12", raw(2, 2, 2, 'k', 0, 24, 0, 0), storage.ErrUnsupported, 0},
+		{"list that is null", raw(2, 2, 2, 'k', 0, 24, 0, 0), storage.ErrCorrupt, 0},
+		{"list with a local date", raw(2, 2, 2, 'k', 0, 24, 2, 2, 24, 8, 0, 0), nil, 1},
+		{"list with a huge count", raw(2, 2, 2, 'k', 0, 24, 2, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 0), storage.ErrCorrupt, 0},
+		{"list in a list", raw(2, 2, 2, 'k', 0, 24, 2, 2, 26, 2, 2, 2, 0, 0, 0), storage.ErrCorrupt, 0},
+		{"branch 13", raw(2, 2, 2, 'k', 0, 26, 0, 0), storage.ErrUnsupported, 0},
 		{"branch -1", raw(2, 2, 2, 'k', 0, 1, 0, 0), storage.ErrCorrupt, 0},
 		{"no key", raw(2, 0, 0, 0, 0), storage.ErrCorrupt, 0},
 		{"union branch 2", raw(2, 4, 2, 'k', 0, 0, 0), storage.ErrCorrupt, 0},

@@ -18,6 +18,9 @@ const (
 	OrderingDecimal         OrderingKind = 9 // unscaled two's complement, big-endian
 	OrderingTimeMicros      OrderingKind = 10
 	OrderingTimestampMicros OrderingKind = 11
+	// OrderingList is what a table with several ordering columns has: one part per column. A part that is null has the kind
+	// OrderingNone.
+	OrderingList OrderingKind = 12
 )
 
 // Ordering is the ordering value of a delete.
@@ -26,6 +29,8 @@ type Ordering struct {
 	Int   int64
 	Float float64
 	Bytes []byte // copied
+	Parts []Ordering
+	Null  bool // of OrderingNone: stored as null, as by a soft delete without a value, not as the int 0
 }
 
 // Delete is one entry of a delete block.

@@ -45,7 +45,7 @@ func appendEntries(dst []byte, list []HeaderEntry) []byte {
 	return dst
 }
 
-// DeleteContent appends the content of a TypeDelete block. OrderingNone is written as IntWrapper 0, as Hudi does.
+// DeleteContent appends the content of a TypeDelete block. OrderingNone is written as IntWrapper 0, as Hudi does, unless it says Null.
 func DeleteContent(dst []byte, deletes []Delete) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, contentVersion)
 	size := len(dst)
@@ -69,6 +69,9 @@ func appendString(dst []byte, s string) []byte {
 
 func appendOrdering(dst []byte, o Ordering) []byte {
 	if o.Kind == OrderingNone {
+		if o.Null {
+			return append(dst, 0)
+		}
 		o = Ordering{Kind: OrderingInt}
 	}
 	dst = binary.AppendVarint(dst, int64(o.Kind))
@@ -81,6 +84,12 @@ func appendOrdering(dst []byte, o Ordering) []byte {
 		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(o.Float))
 	case OrderingBytes, OrderingString, OrderingDecimal:
 		return appendString(dst, string(o.Bytes))
+	case OrderingList:
+		dst = binary.AppendVarint(binary.AppendVarint(dst, 1), int64(len(o.Parts)))
+		for _, part := range o.Parts {
+			dst = appendOrdering(dst, part)
+		}
+		return append(dst, 0)
 	}
 	return binary.AppendVarint(dst, o.Int)
 }

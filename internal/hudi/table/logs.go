@@ -159,7 +159,7 @@ func (p *plan) records(ctx context.Context, b logfile.Block, put func(key string
 			return err
 		}
 		for _, d := range deletes {
-			if err := put(d.Key, &record{deleted: true, order: deleteOrdering(d.Ordering)}); err != nil {
+			if err := put(d.Key, &record{deleted: true, entry: true, order: deleteOrdering(d.Ordering)}); err != nil {
 				return err
 			}
 		}
@@ -183,7 +183,7 @@ func (p *plan) rowRecord(vals []any, has []bool) (*record, error) {
 		return nil, err
 	}
 	if p.isDelete(vals) {
-		return &record{deleted: true, order: order.asDelete()}, nil
+		return &record{deleted: true, order: order}, nil
 	}
 	return &record{order: order, vals: vals, has: has}, nil
 }

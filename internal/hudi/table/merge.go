@@ -9,61 +9,51 @@ import (
 // record is what the logs of a slice say about one key, folded so far.
 type record struct {
 	deleted bool
+	entry   bool // deleted by an entry of a delete block, not by a row that marks itself
 	order   ordering
 	vals    []any  // per column of the plan; nil for a delete
 	has     []bool // which columns vals has: nil = all. Columns a partial update left out come from the older version
 }
 
-// fold merges a later log record onto what earlier ones left (spec 7.3).
+// unordered says that the record is a delete by commit time.
+func (r *record) unordered() bool { return r.deleted && r.order.isDefault() }
+
+// fold merges a later log record onto what earlier ones left (spec 7.3), as Hudi 1.2.0 does it: its event-time mergers, with and without
+// partial updates, agree but for the columns they fill in.
 func (p *plan) fold(old, new *record) (*record, error) {
-	if old == nil {
+	switch {
+	case old == nil:
 		return new, nil
-	}
-	if len(p.order) == 0 { // commit time: the later one wins
-		return p.onto(new, old)
-	}
-	if new.deleted {
-		if old.deleted && old.order == nil { // a delete by commit time stays
-			return old, nil
+	case len(p.order) == 0: // commit time: the later one wins
+		if new.has != nil && old.deleted {
+			return nil, fmt.Errorf("partial update of a deleted row: %w", storage.ErrUnsupported) // Hudi has no schema of the older one and fails
 		}
-		if new.order != nil && old.order.comparable(new.order) {
-			c, err := old.order.compare(new.order)
-			if err != nil {
-				return nil, err
-			}
-			if c > 0 {
-				return old, nil
-			}
+		return p.onto(new, old), nil
+	case new.entry && old.unordered(): // a delete by commit time stays
+		return old, nil
+	case new.entry && old.order.sameKinds(new.order) && !new.order.isDefault():
+		if c, err := old.order.compare(new.order); err != nil || c > 0 {
+			return old, err
 		}
 		return new, nil
-	}
-	if old.deleted && old.order == nil {
-		return p.onto(new, old)
-	}
-	if new.has != nil && !p.hasOrder(new) { // a partial update that does not set the ordering applies as it comes
-		merged, err := p.onto(new, old)
-		if err == nil {
-			merged.order = old.order
-		}
-		return merged, err
+	case new.entry || new.unordered() || old.unordered():
+		return new, nil
 	}
 	c, err := new.order.compare(old.order)
 	if err != nil {
 		return nil, err
 	}
-	if c >= 0 {
-		return p.onto(new, old)
+	if c < 0 {
+		return p.onto(old, new), nil
 	}
-	return p.onto(old, new)
+	return p.onto(new, old), nil
 }
 
-// onto lets winner win; what it does not have comes from the other version, if that has it.
-func (p *plan) onto(winner, other *record) (*record, error) {
-	if winner.deleted || winner.has == nil {
-		return winner, nil
-	}
-	if other.deleted {
-		return nil, fmt.Errorf("partial update of a deleted row: %w", storage.ErrUnsupported)
+// onto lets winner win; what it does not have comes from the other version, if that has it. A delete has nothing: a partial update that
+// follows a delete which lost, or one by commit time, stays partial until it meets the base row.
+func (p *plan) onto(winner, other *record) *record {
+	if winner.has == nil || other.deleted {
+		return winner
 	}
 	out := &record{order: winner.order, vals: make([]any, len(winner.vals)), has: make([]bool, len(winner.vals))}
 	whole := true
@@ -80,24 +70,12 @@ func (p *plan) onto(winner, other *record) (*record, error) {
 	if other.has == nil || whole {
 		out.has = nil
 	}
-	return out, nil
-}
-
-func (p *plan) hasOrder(r *record) bool {
-	for _, at := range p.order {
-		if !r.has[at] {
-			return false
-		}
-	}
-	return true
+	return out
 }
 
 // final merges the folded log record onto the base row. nil: the row is deleted; keep: the base row stays as it is.
 func (p *plan) final(base, log *record) (out *record, keep bool, err error) {
-	if len(p.order) > 0 && (log.has == nil || p.hasOrder(log)) { // a partial update without ordering applies as it comes
-		if log.deleted && !base.order.comparable(log.order) { // a delete by commit time above all
-			return nil, false, nil
-		}
+	if len(p.order) > 0 && !log.unordered() {
 		c, err := log.order.compare(base.order)
 		if err != nil {
 			return nil, false, err
@@ -109,6 +87,5 @@ func (p *plan) final(base, log *record) (out *record, keep bool, err error) {
 	if log.deleted {
 		return nil, false, nil
 	}
-	out, err = p.onto(log, base)
-	return out, false, err
+	return p.onto(log, base), false, nil
 }

@@ -68,8 +68,12 @@ func TestMergeRules(t *testing.T) {
 		{"a null ordering where the other is real", event, base(100), steps{put(nil, 2)}, "", storage.ErrUnsupported},
 		{"null orderings on both sides: the later wins", event, base(nil), steps{put(nil, 2)}, "k=2/<nil>@-1", nil},
 		{"null ordering and nothing to compare with", event, nil, steps{put(nil, 2)}, "k=2/<nil>@-1", nil},
-		{"real delete of a row with null ordering", event, base(nil), steps{ordDelete(5)}, "", nil},
+		{"real delete of a row with null ordering", event, base(nil), steps{ordDelete(5)}, "", storage.ErrUnsupported},
+		{"real delete of a log with null ordering", event, nil, steps{put(nil, 2), ordDelete(5)}, "", nil},
+		{"delete without ordering of a row with null ordering", event, base(nil), steps{opDelete}, "", nil},
 		{"soft delete without ordering", event, base(100), steps{soft(nil)}, "", nil},
+		{"delete without ordering, then a marked row, then lower data", event, nil, steps{opDelete, soft(50), put(10, 2)}, "", nil},
+		{"marked row, then a delete without ordering, then lower data", event, nil, steps{soft(50), opDelete, put(10, 2)}, "k=2/<nil>@-1", nil},
 
 		{"commit time: lower ordering wins too", commit, base(100), steps{put(1, 2)}, "k=2/<nil>@-1", nil},
 		{"commit time: last log wins", commit, base(100), steps{put(9, 2), put(1, 3)}, "k=3/<nil>@-1", nil},
@@ -85,12 +89,20 @@ func TestMergeRules(t *testing.T) {
 		{"two partials", event, base(100), steps{set(110, 7), set(120, 8)}, "k=1/8@-1", nil},
 		{"late second partial", event, base(100), steps{set(120, 7), set(110, 8)}, "k=1/7@-1", nil},
 		{"partial, then a whole row", event, base(100), steps{set(110, 7), put(120, 2)}, "k=2/<nil>@-1", nil},
-		{"partial without ordering applies", event, base(100), steps{set(nil, 7)}, "k=1/7@-1", nil},
-		{"partial without ordering on a log", event, base(100), steps{put(110, 2), set(nil, 7), put(105, 3)}, "k=2/7@-1", nil},
+		{"partial without ordering", event, base(100), steps{set(nil, 7)}, "", storage.ErrUnsupported},
+		{"partial without ordering on a log", event, base(100), steps{put(110, 2), set(nil, 7)}, "", storage.ErrUnsupported},
+		{"partial over a delete that lost", event, base(100), steps{ordDelete(50), set(110, 7)}, "k=1/7@-1", nil},
+		{"partial over a marked row that lost", event, base(100), steps{soft(50), set(110, 7), set(120, 8)}, "k=1/8@-1", nil},
+		{"late partial over a later delete that lost", event, base(100), steps{ordDelete(50), set(40, 7)}, "k=1/1.5@-1", nil},
+		{"partial over a delete that lost, itself late", event, base(100), steps{ordDelete(50), set(70, 7)}, "k=1/1.5@-1", nil},
+		{"partial of a deleted row, lower", event, base(100), steps{ordDelete(130), set(120, 7)}, "", nil},
+		{"partial over a delete without ordering: the old base row is back", event, base(100), steps{opDelete, set(110, 7)}, "k=1/7@-1", nil},
+		{"partial over data over a delete without ordering", event, base(100), steps{opDelete, put(60, 2), set(110, 7)}, "k=2/7@-1", nil},
+		{"partial over a delete, nothing below", event, nil, steps{ordDelete(50), set(110, 7)}, "", storage.ErrCorrupt},
 		{"partial without an older version", event, nil, steps{set(110, 7)}, "", storage.ErrCorrupt},
-		{"partial of a deleted row", event, base(100), steps{opDelete, set(110, 7)}, "", storage.ErrUnsupported},
 		{"commit time: partial", commit, base(100), steps{set(1, 7)}, "k=1/7@-1", nil},
 		{"commit time: partial on a log", commit, nil, steps{put(5, 2), set(1, 7)}, "k=2/7@-1", nil},
+		{"commit time: partial of a deleted row", commit, base(100), steps{opDelete, set(110, 7)}, "", storage.ErrUnsupported},
 		{"commit time: partial, then delete", commit, base(1), steps{set(1, 7), opDelete}, "", nil},
 	}
 	for _, test := range tests {
@@ -118,7 +130,7 @@ func TestMergeRules(t *testing.T) {
 	}
 }
 
-// Rows that mark themselves as deleted, in logs and (bulk insert) in base files.
+// Rows that mark themselves as deleted, in logs, and in base files (bulk insert), where the mark means nothing.
 func TestDeleteMarkers(t *testing.T) {
 	t.Parallel()
 	props := map[string]string{"hoodie.record.merge.property.hoodie.payload.delete.field": "op", "hoodie.record.merge.property.hoodie.payload.delete.marker": "D"}
@@ -135,20 +147,23 @@ func TestDeleteMarkers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			for _, where := range []string{"log", "base", "log on base"} {
+			for _, where := range []string{"log", "base", "base under a late log", "log on base"} {
 				w := newWorld(t, test.props)
-				position := "@-1"
+				position, want := "@-1", test.want
 				switch where {
 				case "base":
 					w.commit("commit", 1, 2, nil, w.base(1, test.row))
-					position = "@0"
+					position, want = "@0", "k=2/<nil>"
+				case "base under a late log":
+					w.commit("commit", 1, 2, nil, w.base(1, test.row))
+					w.commit("deltacommit", 10, 11, nil, w.log(10, data(10, val{key: "k", ts: 4, v: 3})))
+					want = "k=2/<nil>"
 				case "log on base":
 					w.commit("commit", 1, 2, nil, w.base(1, val{key: "k", ts: 1, v: 1}))
 					fallthrough
 				default:
 					w.commit("deltacommit", 10, 11, nil, w.log(10, data(10, test.row)))
 				}
-				want := test.want
 				if want != "" {
 					want += position
 				}

@@ -10,11 +10,18 @@ import (
 	"tidemark/internal/storage"
 )
 
-// ordering is a row's ordering value: one part per ordering column. nil stands for the default: none given, a null, or, for
-// a delete, the int 0 that writers store when they are given none (spec 7.3).
+// ordering is a row's ordering value: one part per ordering column. Hudi puts the int 0 where it has none: for a null, and for a delete
+// to which none was given. nil is that as well.
 type ordering []logfile.Ordering
 
-// orderingOf reads the ordering columns of a row. One null part makes the whole the default.
+var none = logfile.Ordering{Kind: logfile.OrderingInt}
+
+// isDefault says that there is no ordering value. Of several columns all of which are null Hudi does not say so.
+func (o ordering) isDefault() bool {
+	return len(o) == 0 || len(o) == 1 && o[0].Kind == logfile.OrderingInt && o[0].Int == 0
+}
+
+// orderingOf reads the ordering columns of a row.
 func (p *plan) orderingOf(vals []any) (ordering, error) {
 	if len(p.order) == 0 {
 		return nil, nil
@@ -24,7 +31,7 @@ func (p *plan) orderingOf(vals []any) (ordering, error) {
 		var o logfile.Ordering
 		switch x := vals[at].(type) {
 		case nil:
-			return nil, nil
+			o = none
 		case bool:
 			o.Kind = logfile.OrderingBool
 			if x {
@@ -53,20 +60,19 @@ func (p *plan) orderingOf(vals []any) (ordering, error) {
 	return out, nil
 }
 
-// deleteOrdering is the ordering of a delete record.
+// deleteOrdering is the ordering of an entry of a delete block.
 func deleteOrdering(o logfile.Ordering) ordering {
-	if o.Kind == logfile.OrderingNone {
-		return nil
+	list := []logfile.Ordering{o}
+	if o.Kind == logfile.OrderingList {
+		list = o.Parts
 	}
-	return ordering{o}
-}
-
-// asDelete applies the rule that a delete's int 0 is the default.
-func (o ordering) asDelete() ordering {
-	if len(o) == 1 && o[0].Kind == logfile.OrderingInt && o[0].Int == 0 {
-		return nil
+	out := make(ordering, len(list))
+	for i := range list {
+		if out[i] = list[i]; out[i].Kind == logfile.OrderingNone {
+			out[i] = none
+		}
 	}
-	return o
+	return out
 }
 
 // class groups the kinds that a writer may use for one column: logical types are unwrapped differently in rows and deletes.
@@ -80,8 +86,8 @@ func class(k logfile.OrderingKind) int {
 	return int(k)
 }
 
-// comparable says whether two orderings are of one type.
-func (o ordering) comparable(other ordering) bool {
+// sameKinds says whether two orderings are of one type, part by part.
+func (o ordering) sameKinds(other ordering) bool {
 	if len(o) != len(other) {
 		return false
 	}
@@ -93,13 +99,19 @@ func (o ordering) comparable(other ordering) bool {
 	return true
 }
 
-// compare orders two orderings, left to right. Two defaults are equal. Orderings of different types (one null, or a column
+// compare orders two orderings, left to right until one part decides. Parts of different types (one null, or a column
 // that changed its type) have no order in Hudi either: storage.ErrUnsupported.
 func (o ordering) compare(other ordering) (int, error) {
-	if !o.comparable(other) {
-		return 0, fmt.Errorf("ordering values of different types (%s and %s): %w", o.types(), other.types(), storage.ErrUnsupported)
+	if o.isDefault() && other.isDefault() {
+		return 0, nil
+	}
+	if len(o) != len(other) {
+		return 0, o.unordered(other)
 	}
 	for i := range o {
+		if class(o[i].Kind) != class(other[i].Kind) {
+			return 0, o.unordered(other)
+		}
 		a, b := o[i], other[i]
 		c := 0
 		switch a.Kind {
@@ -119,8 +131,12 @@ func (o ordering) compare(other ordering) (int, error) {
 	return 0, nil
 }
 
+func (o ordering) unordered(other ordering) error {
+	return fmt.Errorf("ordering values of different types (%s and %s): %w", o.types(), other.types(), storage.ErrUnsupported)
+}
+
 func (o ordering) types() string {
-	if len(o) == 0 {
+	if o.isDefault() {
 		return "null"
 	}
 	out := ""

@@ -60,7 +60,7 @@ func (t *Table) ReadKeys(ctx context.Context, s Slice, c Columns, keys map[strin
 
 // ReadPositions hands the base file's rows at ascending positions to fn, reading only the pages that hold them. The logs of
 // the slice are not looked at: a row is current exactly if its key is in none of them, which is what a locator with a position
-// says. Compare Row.Key with the key expected. Rows that mark themselves as deleted are left out. A position behind the last row, or
+// says. Compare Row.Key with the key expected. A position behind the last row, or
 // a slice without a base file, is storage.ErrNotFound.
 func (t *Table) ReadPositions(ctx context.Context, s Slice, c Columns, positions []int64, fn func(Row) error) error {
 	p, err := t.plan(c, false)
@@ -294,16 +294,13 @@ func (m *merger) row(position int64, vals []any) error {
 	return m.emit(key, position, vals)
 }
 
-// merge returns a base row as the slice shows it, nil if it does not.
+// merge returns a base row as the slice shows it, nil if it does not. Whether the base row marks itself as deleted is not asked: Hudi asks
+// that of log records only, and shows such a row of a bulk insert (tables marked_mor, marked_cow).
 func (m *merger) merge(key string, position int64, vals []any) (int64, []any, error) {
-	deleted := m.p.isDelete(vals)
 	log := m.logs.byKey[key]
 	if log == nil || m.seen[key] { // of several copies of a key only the first one is merged
 		if log != nil {
 			position = -1
-		}
-		if deleted {
-			return 0, nil, nil
 		}
 		return position, vals, nil
 	}
@@ -316,7 +313,7 @@ func (m *merger) merge(key string, position int64, vals []any) (int64, []any, er
 	switch {
 	case err != nil:
 		return 0, nil, fmt.Errorf("row %d, key %q: %w", position, key, err)
-	case keep && !deleted:
+	case keep:
 		return -1, vals, nil
 	case out != nil:
 		return -1, out.vals, nil

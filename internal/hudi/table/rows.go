@@ -27,7 +27,6 @@ type Rows struct {
 	kinds []basefile.Kind
 	key   int // places among the file's columns; −1: it has none
 	date  int
-	marks []int // columns that can mark a row as deleted
 	vecs  []int
 	vals  []any
 	log   int // the next key of the logs
@@ -82,8 +81,6 @@ func (r *Rows) openBase(ctx context.Context) error {
 			r.key = j
 		case m.p.commit:
 			r.date = j
-		case m.p.deleted, m.p.op, m.p.custom:
-			r.marks = append(r.marks, j)
 		}
 	}
 	for k, i := range m.p.vectors {
@@ -143,7 +140,7 @@ func (r *Rows) Next(ctx context.Context) (*SliceRow, error) {
 
 // base takes in a row of the base file; false: the slice does not show it.
 func (r *Rows) base(f basefile.Row) (bool, error) {
-	if r.key >= 0 && f.Values[r.key] != nil && !r.m.logs.has(f.Values[r.key]) && !r.marked(f) {
+	if r.key >= 0 && f.Values[r.key] != nil && !r.m.logs.has(f.Values[r.key]) {
 		r.row.Key, r.row.Position, r.row.Commit = f.Values[r.key], f.Position, nil
 		if r.date >= 0 {
 			r.row.Commit = f.Values[r.date]
@@ -169,16 +166,6 @@ func (r *Rows) base(f basefile.Row) (bool, error) {
 	}
 	r.set(key, position, vals)
 	return true, nil
-}
-
-// marked says whether a column that can mark the row as deleted says anything but false.
-func (r *Rows) marked(f basefile.Row) bool {
-	for _, j := range r.marks {
-		if v := f.Values[j]; v != nil && !(r.kinds[j] == basefile.Bool && r.at[j] == r.m.p.deleted && v[0] == 0) {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *Rows) set(key string, position int64, vals []any) {
