@@ -63,9 +63,6 @@ func archived(ctx context.Context, t *table.Table, asOf string, err error) error
 	return &UnreadableError{Earliest: earliest, Err: fmt.Errorf("%s %s is archived: %w", what, asOf, storage.ErrNotFound)}
 }
 
-// archiveAttempts bounds how often the archive is searched again while it is merged under the reader.
-const archiveAttempts = 3
-
 // inArchive returns the action of the archived instant with that requested or completion time, "" if there is none. Layout 1's
 // archive is not read: no table that can be indexed has it.
 func inArchive(ctx context.Context, t *table.Table, at string) (timeline.Action, error) {
@@ -75,32 +72,6 @@ func inArchive(ctx context.Context, t *table.Table, at string) (timeline.Action,
 	if writes := t.Timeline.Writes(); len(writes) > 0 && at > writes[len(writes)-1].Completed {
 		return "", nil // what is archived had completed before
 	}
-	for attempt := 1; ; attempt++ {
-		what, err := searchArchive(ctx, t, at)
-		if err == nil || attempt == archiveAttempts || !errors.Is(err, storage.ErrNotFound) {
-			return what, err
-		}
-	}
-}
-
-func searchArchive(ctx context.Context, t *table.Table, at string) (timeline.Action, error) {
-	files, err := timeline.ArchiveFiles(ctx, t.Store, table.HoodieDir, t.Props)
-	if err != nil {
-		return "", err
-	}
-	for _, f := range files {
-		if at < f.Min { // nothing completes before it is requested
-			continue
-		}
-		rows, err := t.ArchivedRows(ctx, f.Path, f.Size)
-		if err != nil {
-			return "", &storage.Error{Op: "read archive file", Path: f.Path, Err: err}
-		}
-		for _, r := range rows {
-			if r.Requested == at || r.Completed == at {
-				return r.Action, nil
-			}
-		}
-	}
-	return "", nil
+	inst, _, err := t.Archive().Find(ctx, at)
+	return inst.Action, err
 }

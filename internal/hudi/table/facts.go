@@ -110,36 +110,8 @@ func (t *Table) LogRows(ctx context.Context, log File) (rows int64, known bool, 
 	return k.rows, true, nil
 }
 
-// facts reads the metadata of the active timeline once.
-func (t *Table) facts(ctx context.Context) (*facts, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.once != nil {
-		return t.once, nil
-	}
-	f := newFacts()
-	for _, inst := range t.Timeline.Writes() {
-		m, err := timeline.ReadCommit(ctx, t.Store, HoodieDir, t.Props, inst)
-		if errors.Is(err, storage.ErrCorrupt) {
-			// What it wrote is not known: every snapshot that holds it is refused, earlier ones can still be read.
-			f.damaged[inst.Requested] = fmt.Errorf("read commit %s: %w", inst.Requested, err)
-			continue
-		}
-		if err != nil {
-			return nil, stale(fmt.Errorf("read commit %s: %w", inst.Requested, err))
-		}
-		f.addCommit(inst.Requested, m)
-	}
-	for _, inst := range t.Timeline.CompletedOf(timeline.Clean) {
-		m, err := timeline.ReadClean(ctx, t.Store, HoodieDir, t.Props, inst)
-		if err != nil {
-			return nil, stale(fmt.Errorf("read clean %s: %w", inst.Requested, err))
-		}
-		f.addClean(m)
-	}
-	t.once = f
-	return f, nil
-}
+// facts returns what the look's completed instants say.
+func (t *Table) facts(ctx context.Context) (*facts, error) { return t.cache.facts(ctx, t) }
 
 // stale turns a timeline file that vanished since Open (archived, or restored away) into storage.ErrStale: the look must be
 // taken again. It must not pass for a gone data file.

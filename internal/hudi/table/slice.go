@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"maps"
@@ -52,7 +53,7 @@ type Slice struct {
 
 // Slice returns the slice of a group at the cut. ok is false when the group shows nothing there: not written yet, unknown,
 // or replaced. A file that belongs to the slice and is no longer there is ErrGone, as is a snapshot for which that
-// cannot be told because it lies before the active timeline (see FilesWithArchive). A snapshot that holds a commit whose
+// cannot be told because it lies before the active timeline (see Table.Since). A snapshot that holds a commit whose
 // metadata is damaged is storage.ErrCorrupt: what that commit wrote or replaced is not known. A file shorter than its commit says is
 // storage.ErrCorrupt. Pending compactions, uncommitted and rolled-back files are ignored.
 func (f *Files) Slice(g Group, cut Cut) (s Slice, ok bool, err error) {
@@ -136,15 +137,14 @@ func (f *Files) Slices(cut Cut) iter.Seq2[Slice, error] {
 	}
 }
 
-// reaches refuses snapshots that end before the active timeline when the archive was not read: which files they need is not
-// known then, and a group whose files were cleaned would silently be missing.
+// reaches refuses snapshots that end before the look's history: which files they need is not known, and a group whose files
+// were cleaned would silently be missing.
 func (f *Files) reaches(cut Cut) error {
-	earliest := f.t.Timeline.Earliest()
-	if f.whole || cut.Upto == "" || earliest == "" || cut.Upto >= earliest {
+	if cut.Upto == "" || cut.Upto >= f.t.from {
 		return nil
 	}
 	return &storage.Error{Op: "find slice", Path: "snapshot at " + cut.Upto, Hint: "choose an instant of the active timeline",
-		Err: fmt.Errorf("it lies before the active timeline, which begins at %s: %w", earliest, ErrGone)}
+		Err: fmt.Errorf("it lies before the active timeline, which begins at %s: %w", f.t.from, ErrGone)}
 }
 
 // visible says whether an instant is completed and in the cut.
@@ -159,20 +159,12 @@ func (f *Files) visible(requested string, cut Cut) bool {
 	if _, ok := f.t.Timeline.IsCompleted(requested); !ok {
 		return false
 	}
-	completed := f.archived(requested)
+	completed := f.completed[requested] // "": not known, and not needed: it completed before
 	return completed == "" || cut.holds(completed)
 }
 
 func (c Cut) holds(completed string) bool {
 	return c.Upto == "" || completed < c.Upto || completed == c.Upto && !c.Before
-}
-
-// archived returns the completion time of an archived instant, "" if it is not known.
-func (f *Files) archived(requested string) string {
-	if f.arch == nil {
-		return ""
-	}
-	return f.arch.completed[requested]
 }
 
 // completedAtOrAfter says whether a completed instant completed at or after the requested time key.
@@ -183,26 +175,43 @@ func (f *Files) completedAtOrAfter(instant, key string) bool {
 	if c, ok := f.t.Timeline.CompletionOf(instant); ok {
 		return c >= key
 	}
-	return f.archived(instant) >= key
+	return f.completed[instant] >= key
 }
 
-// needsArchive says whether a log of an archived instant stands beside a base file requested later: only its completion
-// time tells on which side of that base it belongs.
-func (f *Files) needsArchive() bool {
+// archivedTimes returns the completion times of archived instants whose logs stand beside a base file requested later: only they
+// tell on which side of that base the log belongs. Without such a log nothing is read.
+func (f *Files) archivedTimes(ctx context.Context) (map[string]string, error) {
+	from, to := "", ""
 	for _, x := range f.groups {
 		if len(x.bases) == 0 {
 			continue
 		}
 		newest := x.bases[len(x.bases)-1].Instant
 		for _, l := range x.logs {
-			if _, active := f.t.Timeline.CompletionOf(l.Instant); !active && l.Instant < newest {
-				if _, ok := f.t.Timeline.IsCompleted(l.Instant); ok {
-					return true
+			if _, active := f.t.Timeline.CompletionOf(l.Instant); active || l.Instant >= newest {
+				continue
+			}
+			if _, ok := f.t.Timeline.IsCompleted(l.Instant); ok {
+				if from == "" || l.Instant < from {
+					from = l.Instant
 				}
+				to = max(to, l.Instant)
 			}
 		}
 	}
-	return false
+	if from == "" {
+		return nil, nil
+	}
+	times := map[string]string{}
+	for inst, err := range f.t.Archive().Instants(ctx, from, to) {
+		if err != nil {
+			return nil, fmt.Errorf("read archived completion times: %w", err)
+		}
+		if inst.IsDataWrite() {
+			times[inst.Requested] = inst.Completed
+		}
+	}
+	return times, nil
 }
 
 // writersOf returns the instants that wrote into a log: those whose stats say so. Without any, the one in the name.

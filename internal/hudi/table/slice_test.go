@@ -282,7 +282,7 @@ func TestArchivedTableBeforeTheActiveTimeline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := tab.FilesWithArchive(t.Context())
+	whole, err := since(t, tab.Store, "").Files(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,9 +299,6 @@ func TestArchivedTableBeforeTheActiveTimeline(t *testing.T) {
 	b, _ := whole.EarliestReadable()
 	if a != b {
 		t.Errorf("with the archive %s, without %s", b, a)
-	}
-	if s := tab.Stats(); s.Archive.Requests == 0 || s.Archive.Bytes == 0 {
-		t.Errorf("archive reads not counted: %+v", s)
 	}
 }
 

@@ -15,7 +15,7 @@ type Count struct {
 // ReadStats counts what a Table asked of its store for data, by kind of file. Listings have no bytes. The timeline's own
 // reads (commit metadata) are not in it.
 type ReadStats struct {
-	Base, Log, Archive, List Count
+	Base, Log, List Count
 }
 
 type kind int
@@ -23,7 +23,6 @@ type kind int
 const (
 	kindBase kind = iota
 	kindLog
-	kindArchive
 	kindList
 	kinds
 )
@@ -45,7 +44,7 @@ func (t *Table) Stats() ReadStats {
 	t.stats.mu.Lock()
 	defer t.stats.mu.Unlock()
 	c := t.stats.counts
-	return ReadStats{Base: c[kindBase], Log: c[kindLog], Archive: c[kindArchive], List: c[kindList]}
+	return ReadStats{Base: c[kindBase], Log: c[kindLog], List: c[kindList]}
 }
 
 // source counts the reads of one file.

@@ -28,61 +28,66 @@ type Table struct {
 	Schema *avrox.Schema
 
 	stats stats
-
-	mu   sync.Mutex // guards what follows
-	once *facts     // what the active timeline's metadata says; nil until used
-	arch *archive   // the archived timeline; nil until used
+	cache *Cache
+	from  string // completion time from which on the Timeline has every data write
 
 	openMu sync.Mutex                // guards open
 	open   map[string]*basefile.File // by path
 }
 
-// Open reads properties, timeline and schema as one look: when an instant appears, completes or vanishes meanwhile, the look
-// is taken again. A path that is no table is storage.ErrNotFound with a hint. Tables whose rows cannot be read (version 6
-// and others, see Properties.CheckReadable) open all the same, so that they can be described; reading rows then refuses.
-func Open(ctx context.Context, st storage.Store) (*Table, error) {
+// Open is Cache.Open for one look.
+func Open(ctx context.Context, st storage.Store) (*Table, error) { return NewCache(st).Open(ctx) }
+
+// Open reads properties, timeline and schema as one look (timeline.Reader.Open); when an instant vanishes while the schema is
+// read, the look is taken again. A path that is no table is storage.ErrNotFound with a hint. Tables whose rows cannot be
+// read (version 6 and others, see Properties.CheckReadable) open all the same, so that they can be described; reading rows then
+// refuses.
+func (c *Cache) Open(ctx context.Context) (*Table, error) {
 	for range looks {
-		p, tl, err := timeline.Open(ctx, st, HoodieDir)
+		p, tl, err := c.reader.Open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		t := &Table{Store: st, Props: p, Timeline: tl}
-		text, err := timeline.TableSchema(ctx, st, HoodieDir, p, tl, "")
+		t := &Table{Store: c.st, Props: p, Timeline: tl, cache: c, from: tl.Earliest()}
+		text, err := c.reader.Schema(ctx, p, tl, "")
 		if errors.Is(err, storage.ErrCorrupt) {
 			// A damaged commit: snapshots that hold it cannot be read, those before it have the schema before it.
-			text, err = schemaBefore(ctx, st, p, tl)
+			text, err = c.schemaBefore(ctx, p, tl)
 		}
 		if err == nil {
 			if t.Schema, err = avrox.ParseSchema(text); err != nil {
 				return nil, fmt.Errorf("read table schema: %w", err)
 			}
+			return t, nil
 		}
-		again, loadErr := timeline.Load(ctx, st, HoodieDir, p)
-		if loadErr != nil {
-			return nil, loadErr
+		if errors.Is(err, storage.ErrNotFound) { // no schema at all, or an instant that is gone
+			moved, pollErr := c.reader.Poll(ctx)
+			if pollErr != nil {
+				return nil, pollErr
+			}
+			if moved {
+				continue
+			}
 		}
-		if !again.Equal(tl) {
-			continue
-		}
-		if err != nil && (p.CheckReadable() == nil && !errors.Is(err, storage.ErrNotFound)) {
+		if p.CheckReadable() == nil && !errors.Is(err, storage.ErrNotFound) {
 			return nil, err
 		}
 		return t, nil
 	}
-	return nil, &storage.Error{Op: "open table", Path: st.URL(), Hint: "writers commit faster than the timeline can be read: try again",
+	return nil, &storage.Error{Op: "open table", Path: c.st.URL(), Hint: "writers commit faster than the timeline can be read: try again",
 		Err: fmt.Errorf("timeline changed under %d looks: %w", looks, storage.ErrStale)}
 }
 
 // schemaBefore returns the schema of the newest snapshot that a damaged commit does not hide.
-func schemaBefore(ctx context.Context, st storage.Store, p *timeline.Properties, tl *timeline.Timeline) (string, error) {
+func (c *Cache) schemaBefore(ctx context.Context, p *timeline.Properties, tl *timeline.Timeline) (string, error) {
 	writes := tl.Writes()
 	for i := len(writes) - 1; i > 0; i-- {
-		text, err := timeline.TableSchema(ctx, st, HoodieDir, p, tl, writes[i-1].Completed)
+		text, err := c.reader.Schema(ctx, p, tl, writes[i-1].Completed)
 		if !errors.Is(err, storage.ErrCorrupt) {
 			return text, err
 		}
 	}
-	return timeline.TableSchema(ctx, st, HoodieDir, p, tl, "")
+	return c.reader.Schema(ctx, p, tl, "")
 }
 
 // Vector returns the VECTOR column of that name at the newest write. A missing column, one nested in another, and one of any

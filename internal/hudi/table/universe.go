@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"tidemark/internal/storage"
-	"tidemark/timeline"
 )
 
 // partitionMarker begins the name of the file that makes a folder a partition.
@@ -25,11 +24,10 @@ type Files struct {
 	groups map[Group]*group
 	order  []Group // sorted
 	only   map[string]bool
-	arch   *archive // nil: archived instants count as completed before all active ones
+	// completed has completion times of archived instants whose logs stand beside later base files, by requested time.
+	completed map[string]string
 	// damaged are completed data writes of the active timeline whose metadata cannot be read.
 	damaged map[string]error
-	// whole says that every instant of the table is known: nothing is archived, or the archive was read.
-	whole bool
 	// Skipped counts listed files that belong to no group, by reason.
 	Skipped map[string]int
 }
@@ -39,26 +37,11 @@ type group struct {
 	replaced    []string
 }
 
-// Files lists the table's files and joins them with what the active timeline says. With partitions given only those are
-// listed, and only their groups can be asked for. Of what is archived it knows the names in the listing only: enough for every
-// snapshot at or after the first active instant; see FilesWithArchive. Tables whose rows cannot be read are
+// Files lists the table's files and joins them with what the instants of the Timeline say. With partitions given only those are
+// listed, and only their groups can be asked for. Of what was archived before it knows the names in the listing only: enough
+// for every snapshot at or after the first instant of the Timeline; see Since. Tables whose rows cannot be read are
 // storage.ErrUnsupported.
 func (t *Table) Files(ctx context.Context, partitions ...string) (*Files, error) {
-	return t.files(ctx, false, partitions)
-}
-
-// Universe is Files.
-func (t *Table) Universe(ctx context.Context, partitions ...string) (*Files, error) {
-	return t.Files(ctx, partitions...)
-}
-
-// FilesWithArchive is Files with the archived timeline: it also judges snapshots before the first active instant. It reads every
-// file of the archive.
-func (t *Table) FilesWithArchive(ctx context.Context, partitions ...string) (*Files, error) {
-	return t.files(ctx, true, partitions)
-}
-
-func (t *Table) files(ctx context.Context, archived bool, partitions []string) (*Files, error) {
 	if err := t.Props.CheckReadable(); err != nil {
 		return nil, err
 	}
@@ -84,20 +67,15 @@ func (t *Table) files(ctx context.Context, archived bool, partitions []string) (
 	f.join(facts)
 	f.damaged = facts.damaged
 	f.sort()
-	files, err := timeline.ArchiveFiles(ctx, t.Store, HoodieDir, t.Props)
-	if err != nil {
+	if f.completed, err = f.archivedTimes(ctx); err != nil {
 		return nil, err
 	}
-	f.whole = len(files) == 0
-	if !f.whole && (archived || f.needsArchive()) {
-		if f.arch, err = t.archive(ctx); err != nil {
-			return nil, err
-		}
-		f.whole = true
-		f.join(f.arch.facts)
-		f.sort()
-	}
 	return f, nil
+}
+
+// Universe is Files.
+func (t *Table) Universe(ctx context.Context, partitions ...string) (*Files, error) {
+	return t.Files(ctx, partitions...)
 }
 
 // walk looks for partitions: folders with a marker file. The walk ends at a partition.

@@ -1,0 +1,142 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"tidemark/internal/storage"
+	"tidemark/timeline"
+)
+
+// Cache is what one process keeps of a table between its looks: timeline, metadata, and what each instant says about files. With
+// it a look costs one listing and one Stat, and what is new is read once. Keep one for each table that is opened again and
+// again; it is safe for concurrent use.
+type Cache struct {
+	st     storage.Store
+	reader *timeline.Reader
+
+	mu   sync.Mutex        // guards what follows
+	each map[string]*facts // what one completed instant alone says, of the last look
+	tl   *timeline.Timeline
+	all  *facts // what they say together, of tl
+}
+
+// NewCache returns an empty cache for the table at the root of st. It reads nothing.
+func NewCache(st storage.Store) *Cache {
+	return &Cache{st: st, reader: timeline.NewReader(st, HoodieDir)}
+}
+
+// Reader returns the reader of the table's timeline.
+func (c *Cache) Reader() *timeline.Reader { return c.reader }
+
+// Commit returns the metadata of a commit, deltacommit or replacecommit, active or archived. Errors as timeline.ReadCommit and
+// timeline.Archive.Commit; what they return is shared and must not be changed.
+func (t *Table) Commit(ctx context.Context, inst timeline.Instant) (*timeline.CommitMetadata, error) {
+	return t.cache.reader.Commit(ctx, t.Props, inst)
+}
+
+// Archive returns the table's archived timeline.
+func (t *Table) Archive() *timeline.Archive { return t.cache.reader.Archive(t.Props) }
+
+// Since returns the same look with a longer history: its Timeline also has the archived data writes that completed after a time
+// ("" = all; timeline.Archive.Writes), and its Files ask Cut.In about them as about active ones. What was archived and
+// completed up to then is in every snapshot. When nothing was archived it is t itself. storage.ErrStale says that the table has
+// archived meanwhile: open it again.
+func (t *Table) Since(ctx context.Context, after string) (*Table, error) {
+	writes, err := t.Archive().Writes(ctx, t.Timeline, after)
+	if err != nil {
+		return nil, fmt.Errorf("read history since %s: %w", after, err)
+	}
+	long := &Table{Store: t.Store, Props: t.Props, Timeline: t.Timeline, Schema: t.Schema, cache: t.cache, from: min(t.from, after)}
+	if len(writes) > 0 {
+		long.Timeline = t.Timeline.With(writes)
+	}
+	return long, nil
+}
+
+// facts returns what the completed instants of a look say about files. Metadata is read once for all looks.
+func (c *Cache) facts(ctx context.Context, t *Table) (*facts, error) {
+	c.mu.Lock()
+	all, same, each := c.all, c.tl == t.Timeline, c.each
+	c.mu.Unlock()
+	if same {
+		return all, nil
+	}
+	now, all := map[string]*facts{}, newFacts()
+	add := func(inst timeline.Instant, read func(f *facts) error) error {
+		key := fmt.Sprintf("%s %s %s %d %d", inst.Requested, inst.Action, inst.File, inst.Size, inst.ModTime.UnixNano())
+		f := each[key]
+		if f == nil {
+			f = newFacts()
+			if err := read(f); err != nil {
+				return stale(fmt.Errorf("read %s %s: %w", inst.Action, inst.Requested, err))
+			}
+		}
+		if len(f.damaged) == 0 { // what is damaged may be repaired
+			now[key] = f
+		}
+		all.merge(f)
+		return nil
+	}
+	for _, inst := range t.Timeline.Writes() {
+		err := add(inst, func(f *facts) error {
+			m, err := t.Commit(ctx, inst)
+			if errors.Is(err, storage.ErrCorrupt) {
+				// What it wrote is not known: every snapshot that holds it is refused, earlier ones can still be read.
+				f.damaged[inst.Requested] = fmt.Errorf("read commit %s: %w", inst.Requested, err)
+				return nil
+			}
+			if err == nil {
+				f.addCommit(inst.Requested, m)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, inst := range t.Timeline.CompletedOf(timeline.Clean) {
+		err := add(inst, func(f *facts) error {
+			m, err := timeline.ReadClean(ctx, t.Store, HoodieDir, t.Props, inst)
+			if err == nil {
+				f.addClean(m)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.each = now
+	if len(all.damaged) == 0 {
+		c.tl, c.all = t.Timeline, all
+	}
+	return all, nil
+}
+
+// merge adds what another instant says.
+func (f *facts) merge(one *facts) {
+	for p, k := range one.files {
+		old := f.files[p]
+		if old == nil {
+			c := *k
+			f.files[p] = &c
+			continue
+		}
+		for _, w := range k.writers {
+			old.writers = old.writers[:len(old.writers):len(old.writers)]
+			old.wrote(w)
+		}
+		old.expect = max(old.expect, k.expect)
+		old.rows += k.rows
+	}
+	for g, instants := range one.replaced {
+		f.replaced[g] = append(f.replaced[g][:len(f.replaced[g]):len(f.replaced[g])], instants...)
+	}
+	maps.Copy(f.damaged, one.damaged)
+}
