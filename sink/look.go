@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"tidemark/internal/hudi/basefile"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 	"tidemark/timeline"
@@ -225,25 +224,13 @@ func dirs(st *mdt.State) []string {
 	return out
 }
 
-// archived says whether an instant is in the MDT's archived timeline, by the names of its files or their rows.
+// archived says whether an instant is in the MDT's archived timeline.
 func (s *Sink) archived(ctx context.Context, l *look, requested string) (bool, error) {
-	_, ok, err := timeline.FindArchived(ctx, s.place.Store, s.place.File(".hoodie"), l.mdtProps, requested, s.archivedRows)
-	if err != nil {
-		return false, fmt.Errorf("look into the metadata table's archived timeline: %w", err)
+	for _, err := range timeline.NewArchive(s.place.Store, s.place.File(".hoodie"), l.mdtProps).Instants(ctx, requested, requested) {
+		if err != nil {
+			return false, fmt.Errorf("look into the metadata table's archived timeline: %w", err)
+		}
+		return true, nil
 	}
-	return ok, nil
-}
-
-func (s *Sink) archivedRows(ctx context.Context, file string, size int64) ([]timeline.ArchivedRow, error) {
-	f, err := basefile.Open(ctx, storage.FileSource(s.place.Store, file, size))
-	if err != nil {
-		return nil, err
-	}
-	var rows []timeline.ArchivedRow
-	err = f.Read(ctx, []string{"instantTime", "completionTime", "action"}, func(r basefile.Row) error {
-		rows = append(rows, timeline.ArchivedRow{Requested: string(r.Values[0]), Completed: string(r.Values[1]),
-			Action: timeline.Action(r.Values[2])})
-		return nil
-	})
-	return rows, err
+	return false, nil
 }

@@ -234,19 +234,18 @@ func TestArchivedInstants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := timeline.ArchiveFiles(t.Context(), st, ".hoodie/metadata/.hoodie", l.mdtProps)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v", files, err)
+	var all []string
+	for i, err := range timeline.NewArchive(st, ".hoodie/metadata/.hoodie", l.mdtProps).Instants(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, i.Requested)
 	}
-	rows, err := s.archivedRows(t.Context(), files[0].Path, files[0].Size)
-	if err != nil || len(rows) == 0 {
-		t.Fatalf("%v, %v", rows, err)
-	}
-	inner, err := timeline.AddMillis(files[1].Min, 1)
+	inner, err := timeline.AddMillis(all[len(all)/2], 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, want := range map[string]bool{rows[0].Requested: true, files[1].Max: true, inner: false, "20270101000000000": false} {
+	for at, want := range map[string]bool{all[0]: true, all[len(all)/2]: true, all[len(all)-1]: true, inner: false, "20270101000000000": false} {
 		if got, err := s.archived(t.Context(), l, at); got != want || err != nil {
 			t.Errorf("%s: %t, %v", at, got, err)
 		}
@@ -262,7 +261,7 @@ func TestRecoveryOfAnArchivedCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := timeline.ArchiveFiles(t.Context(), st, place.File(".hoodie"), l.mdtProps)
+	upto, err := timeline.NewArchive(st, place.File(".hoodie"), l.mdtProps).Upto(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +273,7 @@ func TestRecoveryOfAnArchivedCommit(t *testing.T) {
 	if err := st.Delete(t.Context(), place.CommitPath(state.Intent.ID, state.Intent.Completion)); err != nil {
 		t.Fatal(err)
 	}
-	state.Intent.ID = files[len(files)-1].Max
+	state.Intent.ID = upto
 	if state.Intent.Completion, err = timeline.AddMillis(state.Intent.ID, 1); err != nil {
 		t.Fatal(err)
 	}

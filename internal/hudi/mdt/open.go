@@ -50,7 +50,17 @@ func Open(ctx context.Context, st storage.Store) (*MDT, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open metadata table: %w", err)
 	}
-	p, tl, err := timeline.Open(ctx, st, path.Join(rootDir, dataDir))
+	return OpenWith(ctx, st, data, NewReader(st))
+}
+
+// NewReader returns a reader of the metadata table's timeline, for OpenWith. It reads nothing.
+func NewReader(st storage.Store) *timeline.Reader {
+	return timeline.NewReader(st, path.Join(rootDir, dataDir))
+}
+
+// OpenWith is Open with the data table's properties as they were just read, and with a reader that is kept from look to look.
+func OpenWith(ctx context.Context, st storage.Store, data *timeline.Properties, reader *timeline.Reader) (*MDT, error) {
+	p, tl, err := reader.Open(ctx)
 	if err != nil {
 		if errors.Is(err, storage.ErrNotFound) {
 			return nil, &storage.Error{Op: "open metadata table", Path: rootDir, Err: err,
