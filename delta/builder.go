@@ -3,11 +3,8 @@ package delta
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 
 	"tidemark/internal/storage"
 	"tidemark/internal/vector/rabitq"
@@ -36,139 +33,44 @@ type Router interface {
 	Encode(v []float32, cluster int) rabitq.Code
 }
 
-// Builder turns net row changes into records of one generation.
+// Builder turns row changes into records of one generation. It is safe for concurrent use.
 type Builder struct {
 	Generation uint32
 	Router     Router
 	Segments   []int // segment count per cluster, frozen with the generation
 	Groups     int   // physical file groups
-	// Workers is the number of goroutines that route and encode. Defaults to GOMAXPROCS.
-	Workers int
 }
 
-// Batch is the part of a commit that follows from row changes, with everything that does not need the commit's
-// time already encoded.
-type Batch struct {
-	// Records are the posting deltas and tombstones, ascending by file group and key.
-	Records []KV
-	// Deltas and Tombstones count them.
-	Deltas, Tombstones int
-	// Touched holds what the batch adds to the counters of each cluster, ascending by cluster.
-	Touched []ClusterChange
-
-	builder *Builder
-}
-
-// ClusterChange is what a batch adds to one cluster's counters.
-type ClusterChange struct {
-	Cluster int
-	Add     Counters
-}
-
-type built struct {
-	records []KV
-	touched []ClusterChange
-	err     error
-}
-
-// Build returns the records of net changes (see Reduce): at most one change for each key. For a row that is in the
-// index afterwards it writes a posting delta; for one that left, or moved to another cluster, a tombstone at the old
-// place. The result depends on the changes only, not on their order or on Workers. Two changes of one key, or an old
-// row whose cluster cannot be known, are refused.
-func (b *Builder) Build(ctx context.Context, changes []Change) (*Batch, error) {
-	results := make([]built, len(changes))
-	workers := b.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	workers = max(1, min(workers, len(changes)))
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for i := w; i < len(changes) && ctx.Err() == nil; i += workers {
-				results[i] = b.one(&changes[i])
-			}
-		})
-	}
-	wg.Wait()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	batch := &Batch{builder: b}
-	sums := map[int]Counters{}
-	for _, r := range results {
-		if r.err != nil {
-			return nil, r.err
-		}
-		batch.Records = append(batch.Records, r.records...)
-		for _, t := range r.touched {
-			s := sums[t.Cluster]
-			sums[t.Cluster] = Counters{Live: s.Live + t.Add.Live, Delta: s.Delta + t.Add.Delta, Tombstone: s.Tombstone + t.Add.Tombstone}
-			batch.Deltas += int(t.Add.Delta)
-			batch.Tombstones += int(t.Add.Tombstone)
-		}
-	}
-	SortKV(batch.Records)
-	for i := 1; i < len(batch.Records); i++ {
-		if bytes.Equal(batch.Records[i-1].Key, batch.Records[i].Key) {
-			k, _ := ParseKey(batch.Records[i].Key)
-			return nil, fmt.Errorf("build postings: two changes of record key %q: %w", k.RecordKey, storage.ErrRefused)
-		}
-	}
-	for c, add := range sums {
-		batch.Touched = append(batch.Touched, ClusterChange{Cluster: c, Add: add})
-	}
-	slices.SortFunc(batch.Touched, func(a, b ClusterChange) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	return batch, nil
-}
-
-// one applies the table of format section 6, with the corrections marked there: a tombstone only where the old key
-// differs from the new one.
-func (b *Builder) one(c *Change) (r built) {
-	oldCluster, newCluster := -1, -1
-	var err error
+// Net works out everything of a change that needs its vectors. An old row whose cluster cannot be known and a new one without a
+// vector are storage.ErrRefused.
+func (b *Builder) Net(c *Change) (n Net, err error) {
+	n = Net{Instant: c.Instant, Old: absent, New: absent}
 	if c.Old != nil {
-		if oldCluster, err = b.clusterOf(c.Key, c.Old); err != nil {
-			return built{err: err}
+		if n.Old.Cluster, err = b.clusterOf(c.Key, c.Old); err != nil {
+			return n, err
 		}
+		n.Old.setState(c.Old)
 	}
 	if c.New != nil {
 		if c.New.Vector == nil {
-			return built{err: fmt.Errorf("build posting of %q: new row without a vector: %w", c.Key, storage.ErrRefused)}
+			return n, fmt.Errorf("build posting of %q: new row without a vector: %w", c.Key, storage.ErrRefused)
 		}
-		if newCluster, err = b.clusterOf(c.Key, c.New); err != nil {
-			return built{err: err}
+		if c.Old != nil && !c.Old.Routed && !c.New.Routed && c.Old.Raw != nil && bytes.Equal(c.Old.Raw, c.New.Raw) {
+			n.New.Cluster = n.Old.Cluster
+		} else if n.New.Cluster, err = b.clusterOf(c.Key, c.New); err != nil {
+			return n, err
 		}
+		n.New.setState(c.New)
+		n.Value = EncodeRecord(nil, NewPosting(c.Key, c.New.Locator, b.Router.Encode(c.New.Vector, n.New.Cluster)))
 	}
-	moved := oldCluster != newCluster
-	if c.Old != nil && moved {
-		t := &Tombstone{DeleteInstant: c.Instant, DeleteReason: ReasonManual}
-		r.records = append(r.records, b.record(c.Key, oldCluster, t))
-		r.touched = append(r.touched, ClusterChange{Cluster: oldCluster, Add: Counters{Live: -1, Tombstone: 1}})
-	}
-	if c.New != nil {
-		add := Counters{Delta: 1}
-		if moved {
-			add.Live = 1
-		}
-		p := NewPosting(c.Key, c.New.Locator, b.Router.Encode(c.New.Vector, newCluster))
-		r.records = append(r.records, b.record(c.Key, newCluster, p))
-		r.touched = append(r.touched, ClusterChange{Cluster: newCluster, Add: add})
-	}
-	gone := []int{oldCluster, newCluster}
 	for _, v := range c.Also {
 		also, err := b.clusterOf(c.Key, v)
 		if err != nil {
-			return built{err: err}
+			return n, err
 		}
-		if slices.Contains(gone, also) {
-			continue
-		}
-		gone = append(gone, also)
-		r.records = append(r.records, b.record(c.Key, also, &Tombstone{DeleteInstant: c.Instant, DeleteReason: ReasonManual}))
-		r.touched = append(r.touched, ClusterChange{Cluster: also, Add: Counters{Live: -1, Tombstone: 1}})
+		n.Also = append(n.Also, also)
 	}
-	return r
+	return n, nil
 }
 
 func (b *Builder) clusterOf(key string, v *Version) (int, error) {
@@ -185,20 +87,49 @@ func (b *Builder) clusterOf(key string, v *Version) (int, error) {
 	return c, nil
 }
 
-func (b *Builder) record(key string, cluster int, rec Record) KV {
-	k := PostingKey(b.Generation, uint32(cluster), uint16(SegmentOf(key, b.Segments[cluster])), key)
-	return KV{Key: k, Value: EncodeRecord(nil, rec), Group: FileGroup(k, b.Groups)}
+// Records hands on what a key's net change writes, and what each record adds to the counters of its cluster: a posting delta for a row
+// that is in the index afterwards, a tombstone at the old place of one that left or moved to another cluster. It follows the
+// table of format section 6, with the correction marked there: a tombstone only where the old key differs from the new one.
+func (b *Builder) Records(key string, n *Net, fn func(r KV, cluster int, add Counters) error) error {
+	gone := func(cluster int) error {
+		t := &Tombstone{DeleteInstant: n.Instant, DeleteReason: ReasonManual}
+		return fn(b.record(key, cluster, EncodeRecord(nil, t)), cluster, Counters{Live: -1, Tombstone: 1})
+	}
+	moved := n.Old.Cluster != n.New.Cluster
+	if n.Old.there() && moved {
+		if err := gone(n.Old.Cluster); err != nil {
+			return err
+		}
+	}
+	if n.New.there() {
+		add := Counters{Delta: 1}
+		if moved {
+			add.Live = 1
+		}
+		if err := fn(b.record(key, n.New.Cluster, n.Value), n.New.Cluster, add); err != nil {
+			return err
+		}
+	}
+	done := []int{n.Old.Cluster, n.New.Cluster}
+	for _, also := range n.Also {
+		if slices.Contains(done, also) {
+			continue
+		}
+		done = append(done, also)
+		if err := gone(also); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// Stats returns the new absolute counters of the touched clusters as records, ascending by file group and key.
-// current gives the totals before the batch; updatedTs is the digits of the writing commit's id.
-func (b *Batch) Stats(current func(cluster int) Counters, updatedTs int64) []KV {
-	var out []KV
-	for _, t := range b.Touched {
-		key := StatsKey(b.builder.Generation, uint32(t.Cluster))
-		rec := current(t.Cluster).add(t.Add).Stats(b.builder.Segments[t.Cluster], updatedTs)
-		out = append(out, KV{Key: key, Value: EncodeRecord(nil, rec), Group: FileGroup(key, b.builder.Groups)})
-	}
-	SortKV(out)
-	return out
+func (b *Builder) record(key string, cluster int, value []byte) KV {
+	k := PostingKey(b.Generation, uint32(cluster), uint16(SegmentOf(key, b.Segments[cluster])), key)
+	return KV{Key: k, Value: value, Group: FileGroup(k, b.Groups)}
+}
+
+// Stats returns the record of a cluster's new counters. updatedTs is the digits of the writing commit's id.
+func (b *Builder) Stats(cluster int, c Counters, updatedTs int64) KV {
+	key := StatsKey(b.Generation, uint32(cluster))
+	return KV{Key: key, Value: EncodeRecord(nil, c.Stats(b.Segments[cluster], updatedTs)), Group: FileGroup(key, b.Groups)}
 }

@@ -1,11 +1,6 @@
 package delta
 
-import (
-	"bytes"
-	"fmt"
-	"slices"
-	"strings"
-)
+import "fmt"
 
 // Class says what happened to one record key in one data commit (design, section 4).
 type Class uint8
@@ -57,61 +52,22 @@ type Version struct {
 	Routed  bool
 }
 
-// Change is what one data commit, or after Reduce one batch, did to a record key. Old is nil if the row was not
-// in the index before, New if it is not in it afterwards. The builder reads both and does not change them.
+// Change is what one data commit did to a record key. Old is nil if the row was not in the index before, New if it is not in it
+// afterwards. The builder reads both and does not change them.
 type Change struct {
 	Class    Class
 	Key      string
 	Old, New *Version
-	Instant  string // requested time of the data instant; the last one's after Reduce
+	Instant  string // requested time of the data instant
 	// Also are further old versions of the key that may have a posting: copies of it elsewhere. Where they are in
 	// neither the old nor the new row's cluster they get a tombstone: one record ends with one live posting.
 	Also []*Version
 }
 
-// Reduce returns the net effect of changes that are given in the order of their data instants: at most one change
-// for each key, ascending by key. The first Old and the last New decide, so an insert that is deleted again
-// leaves nothing. Changes of class Unchanged and Unindexable have no effect and are left out. The input is not
-// changed; versions are shared with it.
-func Reduce(changes []Change) []Change {
-	at := make(map[string]int, len(changes))
-	var out []Change
-	for _, c := range changes {
-		if c.Class == Unchanged || c.Class == Unindexable {
-			continue
-		}
-		i, seen := at[c.Key]
-		if !seen {
-			at[c.Key] = len(out)
-			out = append(out, c)
-			continue
-		}
-		out[i].Also = append(slices.Clip(out[i].Also), c.Also...)
-		out[i].New, out[i].Instant = c.New, c.Instant
-	}
-	out = slices.DeleteFunc(out, func(c Change) bool { return c.Old == nil && c.New == nil })
-	kept := out[:0]
-	for _, c := range out {
-		if c.Class = classify(c.Old, c.New); c.Class != Unchanged {
-			kept = append(kept, c)
-		}
-	}
-	clear(out[len(kept):])
-	slices.SortFunc(kept, func(a, b Change) int { return strings.Compare(a.Key, b.Key) })
-	return kept
-}
-
-// classify compares two states of a row. Bytes that are not known are never equal (design, decision 15).
-func classify(before, after *Version) Class {
-	switch {
-	case before == nil:
-		return Insert
-	case after == nil:
-		return Delete
-	case before.Raw == nil || after.Raw == nil || !bytes.Equal(before.Raw, after.Raw):
-		return VectorUpdate
-	case before.Locator != after.Locator:
-		return LocatorRefresh
-	}
-	return Unchanged
+// Then returns what a change followed by a later one of the same key comes to: the first Old and the last New decide. Its class is not
+// set: whether there is an effect at all is for Net to say.
+func (c Change) Then(later Change) Change {
+	c.Class, c.New, c.Instant = 0, later.New, later.Instant
+	c.Also = append(c.Also[:len(c.Also):len(c.Also)], later.Also...)
+	return c
 }

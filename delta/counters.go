@@ -13,15 +13,16 @@ func CountersOf(s *ClusterStats) Counters {
 	return Counters{Live: s.LiveCount, Delta: s.DeltaCount, Tombstone: s.TombstoneCount}
 }
 
-// add returns the sum, with live held at 0: totals are hints, and a wrong one must not stop a batch.
-func (c Counters) add(d Counters) Counters {
-	return Counters{Live: max(0, c.Live+d.Live), Delta: c.Delta + d.Delta, Tombstone: c.Tombstone + d.Tombstone}
+// Plus returns the sum.
+func (c Counters) Plus(d Counters) Counters {
+	return Counters{Live: c.Live + d.Live, Delta: c.Delta + d.Delta, Tombstone: c.Tombstone + d.Tombstone}
 }
 
-// Stats returns the stats record of a cluster: routing version 0, no file group ids, no rebalance.
+// Stats returns the stats record of a cluster: routing version 0, no file group ids, no rebalance. Live is held at 0: totals are
+// hints, and a wrong one must not stop a batch.
 func (c Counters) Stats(segments int, updatedTs int64) *ClusterStats {
 	return &ClusterStats{
-		ShardCount: int32(segments), LiveCount: c.Live, DeltaCount: c.Delta, TombstoneCount: c.Tombstone,
+		ShardCount: int32(segments), LiveCount: max(0, c.Live), DeltaCount: c.Delta, TombstoneCount: c.Tombstone,
 		LastUpdatedTs: updatedTs,
 	}
 }

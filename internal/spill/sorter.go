@@ -165,47 +165,88 @@ func (s *Sorter) Close() error {
 // afterwards, but not during it.
 func (s *Sorter) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		s.sort()
-		if len(s.runs) == 0 {
-			for _, r := range s.refs {
-				if !yield(s.entry(r), nil) {
-					return
-				}
-			}
-			return
-		}
-		size := int(max(minReadBuffer, min(maxReadBuffer, s.limit/int64(len(s.runs)))))
-		var h merge
-		for i, r := range s.runs {
-			src := &source{order: i, left: r.size, in: bufio.NewReaderSize(io.NewSectionReader(s.file, r.off, r.size), size)}
-			if err := src.next(); err != nil {
+		c := s.Cursor()
+		for {
+			e, ok, err := c.Next()
+			if err != nil {
 				yield(Entry{}, err)
 				return
 			}
-			h = append(h, src)
-		}
-		if len(s.refs) > 0 {
-			src := &source{order: len(s.runs), sorter: s}
-			_ = src.next()
-			h = append(h, src)
-		}
-		heap.Init(&h)
-		for len(h) > 0 {
-			src := h[0]
-			if !yield(src.head, nil) {
+			if !ok || !yield(e, nil) {
 				return
 			}
-			if src.done() {
-				heap.Pop(&h)
-				continue
-			}
-			if err := src.next(); err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			heap.Fix(&h, 0)
 		}
 	}
+}
+
+// Cursor is All for callers that want to stop in between. It needs no closing.
+func (s *Sorter) Cursor() *Cursor { return &Cursor{s: s} }
+
+// Cursor walks the entries of a sorter once.
+type Cursor struct {
+	s     *Sorter
+	began bool
+	at    int     // of the entries in memory, where there are no others
+	h     merge   // of runs and memory
+	head  *source // whose entry was handed on; it moves on at the next call
+}
+
+// Next returns the next entry, valid until the next call; ok is false behind the last one.
+func (c *Cursor) Next() (e Entry, ok bool, err error) {
+	s := c.s
+	if !c.began {
+		c.began = true
+		s.sort()
+		if err := c.open(); err != nil {
+			return Entry{}, false, err
+		}
+	}
+	if len(s.runs) == 0 {
+		if c.at == len(s.refs) {
+			return Entry{}, false, nil
+		}
+		c.at++
+		return s.entry(s.refs[c.at-1]), true, nil
+	}
+	if c.head != nil {
+		if c.head.done() {
+			heap.Pop(&c.h)
+		} else {
+			if err := c.head.next(); err != nil {
+				return Entry{}, false, err
+			}
+			heap.Fix(&c.h, 0)
+		}
+		c.head = nil
+	}
+	if len(c.h) == 0 {
+		return Entry{}, false, nil
+	}
+	c.head = c.h[0]
+	return c.head.head, true, nil
+}
+
+// open begins the merge of runs and memory.
+func (c *Cursor) open() error {
+	s := c.s
+	if len(s.runs) == 0 {
+		return nil
+	}
+	size := int(max(minReadBuffer, min(maxReadBuffer, s.limit/int64(len(s.runs)))))
+	for i, r := range s.runs {
+		src := &source{order: i, left: r.size, in: bufio.NewReaderSize(io.NewSectionReader(s.file, r.off, r.size), size)}
+		if err := src.next(); err != nil {
+			return err
+		}
+		c.h = append(c.h, src)
+	}
+	if len(s.refs) > 0 {
+		src := &source{order: len(s.runs), sorter: s}
+		_ = src.next() // memory does not fail
+		c.h = append(c.h, src)
+	}
+	heap.Init(&c.h)
+	return nil
 }
 
 // source is one run of a merge, or the entries in memory.
