@@ -92,14 +92,11 @@ func (a *archiveLook) read(ctx context.Context, st storage.Store, p *timeline.Pr
 func archivedUncovered(ctx context.Context, st storage.Store, p *timeline.Properties, tl *timeline.Timeline, x *mdt.Index, row timeline.ArchivedRow) (string, error) {
 	completed := cmp.Or(row.Completed, row.Requested) // as Hudi's own readers do for instants of old writers
 	set, earliest := setOf(x), tl.Earliest()
-	frontier := markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}
+	frontier := markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed, Open: x.Frontier.Open}
 	held := completed < set.Before || set.Baseline[row.Requested] == completed || set.Covered[row.Requested] == completed
 	below := completed <= frontier.Completed && markers.Known(frontier, set, earliest, true)
 	if !held && !below {
 		return fmt.Sprintf("%s %s is archived, and not known to be covered", row.Action, row.Requested), nil
-	}
-	if slices.Contains(markers.Vanished(set, tl.Writes(), earliest, row.Requested), row.Requested) {
-		return fmt.Sprintf("%s %s is archived out of order, so it may have been undone", row.Action, row.Requested), nil
 	}
 	for _, a := range []timeline.Action{timeline.Restore, timeline.Rollback} {
 		for _, i := range tl.CompletedOf(a) {

@@ -63,18 +63,48 @@ func Fresh(ctx context.Context, t *table.Table, st *mdt.State, index string) (Ve
 func judge(ctx context.Context, st storage.Store, p *timeline.Properties, tl *timeline.Timeline, state *mdt.State, x *mdt.Index) (Verdict, error) {
 	l := markers.LookAt(tl)
 	claim := claimOf(x)
-	if l.NeedsArchive(claim) {
-		var err error
-		if l.ArchivedUpto, err = timeline.ArchivedUpto(ctx, st, table.HoodieDir, p); err != nil {
-			return Verdict{}, fmt.Errorf("judge index %s: %w", x.Name, err)
-		}
+	if err := AskArchive(ctx, st, p, &l, claim); err != nil {
+		return Verdict{}, fmt.Errorf("judge index %s: %w", x.Name, err)
 	}
 	return decide(l, state.Restores, claim), nil
 }
 
+// AskArchive tells a look what the archive has of the instants that a claim makes it look for. Where the active timeline is
+// enough it reads nothing. The look's timeline must have been listed before.
+func AskArchive(ctx context.Context, st storage.Store, p *timeline.Properties, l *markers.Look, c markers.Claim) error {
+	missing, needed := l.AskArchive(c)
+	if !needed {
+		return nil
+	}
+	a := timeline.NewArchive(st, table.HoodieDir, p)
+	upto, err := a.Upto(ctx)
+	if err != nil {
+		return err
+	}
+	l.HasArchive = upto != ""
+	if len(missing) == 0 || !l.HasArchive {
+		return nil
+	}
+	if l.Archived == nil {
+		l.Archived = map[string]string{}
+	}
+	for i, err := range a.Instants(ctx, missing[0], missing[len(missing)-1]) {
+		if err != nil {
+			return err
+		}
+		if i.IsDataWrite() {
+			l.Archived[i.Requested] = i.Completed
+			if i.Derived { // the row of an old writer has no completion time of its own
+				l.Archived[i.Requested] = ""
+			}
+		}
+	}
+	return nil
+}
+
 // claimOf returns what an index says about itself.
 func claimOf(x *mdt.Index) markers.Claim {
-	return markers.Claim{Set: setOf(x), Frontier: markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}}
+	return markers.Claim{Set: setOf(x), Frontier: markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed, Open: x.Frontier.Open}}
 }
 
 // decide is judge over plain data.

@@ -142,13 +142,17 @@ func (w *world) archive(rows ...[3]string) {
 			columns[c] = append(columns[c], []byte(r[c]))
 		}
 	}
-	none := make([][]byte, len(rows))
+	none, version := make([][]byte, len(rows)), make([][]byte, len(rows))
+	for n := range version {
+		version[n] = []byte{1, 0, 0, 0}
+	}
 	b := basefiletest.Write(w.t, basefiletest.Config{},
 		basefiletest.Column{Name: "instantTime", Kind: basefile.String, Values: columns[0]},
 		basefiletest.Column{Name: "completionTime", Kind: basefile.String, Values: columns[1]},
 		basefiletest.Column{Name: "action", Kind: basefile.String, Values: columns[2]},
 		basefiletest.Column{Name: "metadata", Kind: basefile.Bytes, Values: none},
-		basefiletest.Column{Name: "plan", Kind: basefile.Bytes, Values: none})
+		basefiletest.Column{Name: "plan", Kind: basefile.Bytes, Values: none},
+		basefiletest.Column{Name: "version", Kind: basefile.Int32, Values: version})
 	name := rows[0][0] + "_" + rows[len(rows)-1][0] + "_0.parquet"
 	w.put(".hoodie/timeline/history/"+name, string(b))
 	w.put(".hoodie/timeline/history/_version_", "1")

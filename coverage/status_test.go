@@ -3,7 +3,6 @@ package coverage_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,16 +103,20 @@ func TestStates(t *testing.T) {
 			for _, i := range []int{1, 2, 3} {
 				w.drop(".hoodie/timeline/" + at(i, 0) + "_" + at(i, 10) + ".deltacommit")
 			}
-			w.put(".hoodie/timeline/history/_version_", "1")
-			w.put(".hoodie/timeline/history/manifest_1", `{"files":[{"fileName":"1_3_0.parquet","fileLen":1}]}`)
+			w.archive(archivedWrite(1), archivedWrite(2), archivedWrite(3))
 		}, coverage.StateBlocked, false, "archived, and the index is only known to be complete up to " + at(2, 10), "tidemark index create"},
 		{"archived below the frontier", 5, func(w *world) {
 			for _, i := range []int{1, 2, 3} {
 				w.drop(".hoodie/timeline/" + at(i, 0) + "_" + at(i, 10) + ".deltacommit")
 			}
-			w.put(".hoodie/timeline/history/_version_", "1")
-			w.put(".hoodie/timeline/history/manifest_1", fmt.Sprintf(`{"files":[{"fileName":"%s_%s_0.parquet","fileLen":1}]}`, at(1, 0), at(3, 0)))
+			w.archive(archivedWrite(1), archivedWrite(2), archivedWrite(3))
 		}, coverage.StateFresh, true, "", ""},
+		{"rolled back, and the rollback is archived", 5, func(w *world) {
+			for _, i := range []int{1, 2, 3} {
+				w.drop(".hoodie/timeline/" + at(i, 0) + "_" + at(i, 10) + ".deltacommit")
+			}
+			w.archive(archivedWrite(1), [3]string{at(2, 30), at(2, 40), "rollback"}, archivedWrite(3))
+		}, coverage.StateBlocked, false, "rolled back or restored away", ""},
 		{"gone from the timeline, and in no archive", 5, func(w *world) {
 			for _, i := range []int{1, 2, 3} {
 				w.drop(".hoodie/timeline/" + at(i, 0) + "_" + at(i, 10) + ".deltacommit")

@@ -212,7 +212,7 @@ func (b *bootstrap) build(ctx context.Context) error {
 	}
 	b.result.Clusters, b.result.Blocks, b.result.Deltas, b.result.FileGroups = g.K, b.postings.blocks, b.postings.deltas, g.Groups
 	b.result.Options, b.result.HeldBy = o.Map(), b.plan.HeldBy
-	b.result.Frontier = mdt.Frontier{Requested: b.plan.snapshot.frontier.Requested, Completed: b.plan.Frontier}
+	b.result.Frontier = mdt.Frontier{Requested: b.plan.snapshot.frontier.Requested, Completed: b.plan.Frontier, Open: b.plan.snapshot.frontier.Open}
 	return b.check()
 }
 

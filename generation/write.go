@@ -200,7 +200,7 @@ func (b *bootstrap) lookAgain(ctx context.Context) error {
 		}
 	}
 	f := b.plan.snapshot.frontierOn(tl)
-	b.result.Frontier = mdt.Frontier{Requested: f.Requested, Completed: f.Completed}
+	b.result.Frontier = mdt.Frontier{Requested: f.Requested, Completed: f.Completed, Open: f.Open}
 	b.result.HeldBy = ""
 	if f.HeldBy != nil {
 		b.result.HeldBy = f.HeldBy.Requested

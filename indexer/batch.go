@@ -263,7 +263,7 @@ func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []open
 					}
 				}
 			}
-			x.Frontier = mdt.Frontier{Requested: p.frontier.Requested, Completed: p.frontier.Completed}
+			x.Frontier = mdt.Frontier{Requested: p.frontier.Requested, Completed: p.frontier.Completed, Open: p.frontier.Open}
 			l.prune(x)
 		}
 		st.Commits = append(st.Commits, commit)
@@ -316,7 +316,7 @@ next:
 
 // prune forgets covered and baseline instants that the archiver has taken.
 func (l *look) prune(x *mdt.Index) {
-	for _, requested := range l.Archived(claimOf(x)) {
+	for _, requested := range l.Forget(claimOf(x)) {
 		delete(x.Covered, requested)
 		delete(x.Baseline.Instants, requested)
 	}

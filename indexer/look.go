@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"tidemark/coverage"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
@@ -17,7 +18,7 @@ import (
 
 // look is the table as one pass sees it: one listing of the timeline and one state.
 type look struct {
-	markers.Look // of the timeline; its ArchivedUpto only after archive
+	markers.Look // of the timeline, and after archive of the archive as far as it was asked
 
 	table *table.Table
 	state *mdt.State
@@ -41,17 +42,12 @@ func takeLook(ctx context.Context, place mdt.Place, st *mdt.State) (*look, error
 
 // claimOf returns what an index says about itself.
 func claimOf(x *mdt.Index) markers.Claim {
-	return markers.Claim{Set: SetOf(x), Frontier: markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed}}
+	return markers.Claim{Set: SetOf(x), Frontier: markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed, Open: x.Frontier.Open}}
 }
 
-// archive reads how far the archive reaches, if a claim cannot be judged without.
+// archive looks into the archive as far as a claim cannot be judged without.
 func (l *look) archive(ctx context.Context, c markers.Claim) error {
-	if l.ArchivedUpto != "" || !l.NeedsArchive(c) {
-		return nil
-	}
-	var err error
-	l.ArchivedUpto, err = timeline.ArchivedUpto(ctx, l.table.Store, table.HoodieDir, l.table.Props)
-	return err
+	return coverage.AskArchive(ctx, l.table.Store, l.table.Props, &l.Look, c)
 }
 
 // cohort is the indexes that incorporate the same instants, so that one comparison serves them all.

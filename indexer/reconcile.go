@@ -330,7 +330,7 @@ func (r *reconciliation) apply(st *mdt.State, id, completion string, files []mdt
 		}
 		x.Baseline = mdt.Baseline{Instants: b.claim.Set.Baseline, Before: b.claim.Set.Before}
 		x.Covered = b.claim.Set.Covered
-		x.Frontier = mdt.Frontier{Requested: b.frontier.Requested, Completed: b.frontier.Completed}
+		x.Frontier = mdt.Frontier{Requested: b.frontier.Requested, Completed: b.frontier.Completed, Open: b.frontier.Open}
 		x.Reconcile = ""
 		r.prune(x)
 		for _, d := range b.covered {

@@ -15,12 +15,14 @@ type Look struct {
 	Undoings []timeline.Instant
 	// Earliest is the requested time of the earliest active write, "" if there is none (timeline.Timeline.Earliest).
 	Earliest string
-	// ArchivedUpto is the largest requested time that the archive's manifest names, "" if nothing was archived. It must
-	// have been read after the active timeline, and only where NeedsArchive asks for it.
-	ArchivedUpto string
+	// Archived holds those of the instants that AskArchive names which the archive has, requested → completion time, and
+	// HasArchive says whether anything was archived. They must have been read after the active timeline: the archiver deletes an
+	// instant's files only once the archive has it, so what is in neither place was undone.
+	Archived   map[string]string
+	HasArchive bool
 }
 
-// LookAt returns what a timeline says. ArchivedUpto is left to the caller.
+// LookAt returns what a timeline says. Archived and HasArchive are left to the caller.
 func LookAt(t *timeline.Timeline) Look {
 	l := Look{Writes: t.Writes(), Pending: t.Pending(), Earliest: t.Earliest()}
 	for _, a := range []timeline.Action{timeline.Restore, timeline.Rollback} {
@@ -36,18 +38,20 @@ type Claim struct {
 	Frontier Frontier
 }
 
-// NeedsArchive reports whether a look must know the archive to judge a claim: an incorporated instant is not on the
-// active timeline, or the frontier does not reach it.
-func (l Look) NeedsArchive(c Claim) bool {
-	return !Known(c.Frontier, c.Set, l.Earliest, true) || len(Missing(c.Set, l.Writes)) > 0
+// AskArchive returns which instants a look must look for in the archive to judge a claim, ascending: the incorporated ones that are
+// not on the active timeline. needed also says whether it matters at all that something was archived: the frontier does
+// not reach the active timeline.
+func (l Look) AskArchive(c Claim) (missing []string, needed bool) {
+	missing = Missing(c.Set, l.Writes)
+	return missing, len(missing) > 0 || !Known(c.Frontier, c.Set, l.Earliest, true)
 }
 
 // Undone returns the requested times of incorporated instants that were rolled back or restored away; see Vanished.
-func (l Look) Undone(c Claim) []string { return Vanished(c.Set, l.Writes, l.Earliest, l.ArchivedUpto) }
+func (l Look) Undone(c Claim) []string { return Vanished(c.Set, l.Writes, l.Archived) }
 
 // Behind reports whether commits may have been archived that the claim does not cover; see Known.
 func (l Look) Behind(c Claim) bool {
-	return !Known(c.Frontier, c.Set, l.Earliest, l.ArchivedUpto != "")
+	return !Known(c.Frontier, c.Set, l.Earliest, l.HasArchive)
 }
 
 // Unhandled returns the completed restores and rollbacks that are not in handled (requested → completion time).
@@ -103,9 +107,9 @@ func (l Look) Late(i timeline.Instant, incorporated func(timeline.Instant) bool)
 	return false
 }
 
-// Archived returns the incorporated instants that the archiver has taken, and that a claim needs no longer name: they lie
+// Forget returns the incorporated instants that the archiver has taken, and that a claim needs no longer name: they lie
 // before the earliest active instant, at or below the frontier.
-func (l Look) Archived(c Claim) []string {
+func (l Look) Forget(c Claim) []string {
 	return slices.DeleteFunc(Missing(c.Set, l.Writes), func(requested string) bool {
 		completed, ok := c.Set.Covered[requested]
 		if !ok {

@@ -58,6 +58,9 @@ func ByCompletion(a, b timeline.Instant) int {
 type Frontier struct {
 	// Requested and Completed are the times of the frontier's instant; both empty if there is no frontier.
 	Requested, Completed string
+	// Open is the requested time of the earliest table service that was planned before the frontier and still pending when it was
+	// computed; empty if there was none. Its plan does not hold the frontier, but what it becomes is not covered by it (see Known).
+	Open string
 	// HeldBy is the instant that the frontier cannot pass: the first one not incorporated, or a pending
 	// write. nil if the frontier stands at the newest completed data write.
 	HeldBy *timeline.Instant
@@ -75,7 +78,7 @@ type Frontier struct {
 // writes are the completed data writes of the active timeline, pending its pending instants. prev is the
 // frontier known before; it is returned unchanged if the timeline shows nothing newer, and never exceeded
 // backwards: a frontier does not go back here (an undone instant is found by its absence, see coverage).
-func Compute(prev Frontier, set Set, writes, pending []timeline.Instant) Frontier {
+func Compute(prev Frontier, set Set, writes, pending []timeline.Instant) (f Frontier) {
 	ordered := slices.Clone(writes)
 	slices.SortStableFunc(ordered, ByCompletion)
 
@@ -97,7 +100,14 @@ func Compute(prev Frontier, set Set, writes, pending []timeline.Instant) Frontie
 		}
 	}
 
-	f := Frontier{Requested: prev.Requested, Completed: prev.Completed}
+	f = Frontier{Requested: prev.Requested, Completed: prev.Completed}
+	defer func() {
+		for _, p := range pending {
+			if !Holds(p) && p.Action.IsWrite() && p.Requested < f.Completed && (f.Open == "" || p.Requested < f.Open) {
+				f.Open = p.Requested
+			}
+		}
+	}()
 	for i, w := range ordered {
 		if !set.Has(w) {
 			held := w
@@ -156,15 +166,19 @@ func Holds(i timeline.Instant) bool {
 
 // Known reports whether the active timeline is enough to judge a frontier. earliest is the requested time
 // of the earliest active instant, archived whether anything was ever archived. A frontier older than the
-// earliest active instant says nothing about what the archive took (RFC-109 section 9.1).
+// earliest active instant says nothing about what the archive took (RFC-109 section 9.1), nor does one that passed the plan
+// of a table service which the archive may have taken since.
 func Known(f Frontier, set Set, earliest string, archived bool) bool {
-	if !archived || earliest == "" {
+	if !archived {
 		return true
+	}
+	if earliest == "" {
+		return false // all that was active has been rolled back: what is archived may lie anywhere
 	}
 	if set.Before != "" && set.Before >= earliest {
 		return true
 	}
-	return f.Completed != "" && f.Completed >= earliest
+	return f.Completed != "" && f.Completed >= earliest && (f.Open == "" || f.Open >= earliest)
 }
 
 // Group is the instants that share one completion time and so one marker.
@@ -254,24 +268,27 @@ func lastBefore(ordered []timeline.Instant, completed string) string {
 	return last
 }
 
-// Vanished returns the requested times of incorporated instants that are no longer on the active timeline and
-// that the archiver cannot have taken, ascending: they were rolled back or restored away. The archiver takes the
-// oldest first, so what lies at or above the earliest active instant was not archived, nor was what lies above
-// the newest instant of the archive. writes are the completed data writes of the active timeline, earliest its
-// Timeline.Earliest, archivedUpto the largest requested time that the archive's manifest names ("" = no archive).
-func Vanished(set Set, writes []timeline.Instant, earliest, archivedUpto string) []string {
-	var gone []string
-	for _, requested := range Missing(set, writes) {
-		if earliest != "" && requested < earliest && requested <= archivedUpto {
-			continue
-		}
-		gone = append(gone, requested)
+// Vanished returns the requested times of incorporated instants that are neither on the active timeline nor in the
+// archive, ascending: they were rolled back or restored away. That the archive reaches further says nothing: the instant that
+// undid one may itself be archived by then. writes are the completed data writes of the active timeline, archived what the archive
+// has of the missing ones (requested → completion time, empty in rows of old writers).
+func Vanished(set Set, writes []timeline.Instant, archived map[string]string) []string {
+	return slices.DeleteFunc(Missing(set, writes), func(requested string) bool {
+		completed, there := archived[requested]
+		return there && (completed == "" || completed == set.completed(requested))
+	})
+}
+
+// completed is the completion time under which an instant is incorporated.
+func (s Set) completed(requested string) string {
+	if c, ok := s.Baseline[requested]; ok {
+		return c
 	}
-	return gone
+	return s.Covered[requested]
 }
 
 // Missing returns the requested times of incorporated instants that are not on the active timeline, ascending:
-// archived or undone. Only where there are any does the archive have to be asked (see Vanished).
+// archived or undone (see Vanished).
 func Missing(set Set, writes []timeline.Instant) []string {
 	active := map[string]string{}
 	for _, w := range writes {

@@ -185,7 +185,8 @@ func TestKnown(t *testing.T) {
 		{"older than the earliest active instant", "40", "", "50", true, false},
 		{"at the earliest active instant", "50", "", "50", true, true},
 		{"baseline reaches in", "", "60", "50", true, true},
-		{"empty timeline", "", "", "", true, true},
+		{"empty timeline", "", "", "", false, true},
+		{"nothing active is left, archive", "40", "60", "", true, false},
 	} {
 		if got := markers.Known(markers.Frontier{Completed: tc.f}, markers.Set{Before: tc.before}, tc.earliest, tc.archived); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
@@ -234,15 +235,18 @@ func TestDueAndVanished(t *testing.T) {
 	if due := set.Due([]timeline.Instant{c, b, a}); len(due) != 1 || due[0].Requested != "11" {
 		t.Errorf("due: got %v", due)
 	}
-	if got := markers.Vanished(set, []timeline.Instant{a}, "01", "99"); !slices.Equal(got, []string{"21"}) {
+	if got := markers.Vanished(set, []timeline.Instant{a}, nil); !slices.Equal(got, []string{"21"}) {
 		t.Errorf("vanished: got %v", got)
 	}
-	if got := markers.Vanished(set, []timeline.Instant{c}, "21", "01"); len(got) != 0 {
-		t.Errorf("archived is not vanished: got %v", got)
+	for _, completed := range []string{"10", ""} {
+		if got := markers.Vanished(set, []timeline.Instant{c}, map[string]string{"01": completed}); len(got) != 0 {
+			t.Errorf("archived is not vanished: got %v", got)
+		}
 	}
-	for _, upto := range []string{"", "00"} {
-		if got := markers.Vanished(set, []timeline.Instant{c}, "21", upto); !slices.Equal(got, []string{"01"}) {
-			t.Errorf("older than the active timeline, yet not in the archive up to %q: got %v", upto, got)
+	// That the archive reaches further says nothing: a rolled back instant is not in it, and the rollback may be archived, too.
+	for _, archived := range []map[string]string{nil, {"02": "03"}, {"01": "99"}} {
+		if got := markers.Vanished(set, []timeline.Instant{c}, archived); !slices.Equal(got, []string{"01"}) {
+			t.Errorf("not in the archive %v: got %v", archived, got)
 		}
 	}
 }

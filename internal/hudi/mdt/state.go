@@ -106,6 +106,9 @@ type Baseline struct {
 type Frontier struct {
 	Requested string `json:"requested"`
 	Completed string `json:"completed"`
+	// Open is the requested time of the earliest table service that was planned before the frontier and still pending when it was
+	// computed; "" = none.
+	Open string `json:"open,omitempty"`
 }
 
 // DataFile is one immutable file of ours.
