@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tidemark/delta"
+	"tidemark/delta/batch"
 	"tidemark/diffing"
 	"tidemark/internal/hudi/basefile/basefiletest"
 	"tidemark/internal/hudi/hfile"
@@ -70,7 +71,7 @@ func BenchmarkAppend(b *testing.B) {
 		}
 		b.ReportMetric(float64(read)/float64(needed), "read/needed")
 		b.ReportMetric(float64(2*x.sizeOf(b, filepath.Join(x.dir, x.base(1)))+log)/float64(read), "whole/read")
-		b.ReportMetric(written(b, x, r[0].Changes, 0), "B-written/changed-row")
+		b.ReportMetric(written(b, x, r[0].Changes, int64(len(r[0].Changes)), 0), "B-written/changed-row")
 	})
 }
 
@@ -94,7 +95,7 @@ func BenchmarkRewrite(b *testing.B) {
 		plain() // the files are in the page cache now
 		var speeds, allocs []float64
 		var r []diffing.Result
-		d := &discard{}
+		d := &discard{keep: 2000}
 		for b.Loop() {
 			b.StopTimer()
 			first := plain()
@@ -123,7 +124,7 @@ func BenchmarkRewrite(b *testing.B) {
 		}
 		b.ReportMetric(median(speeds), "speed/plain")
 		b.ReportMetric(median(allocs), "allocs/unchanged-row")
-		b.ReportMetric(written(b, x, r[0].Changes, d.rows), "B-written/changed-row")
+		b.ReportMetric(written(b, x, d.sample, d.changed, d.rows), "B-written/changed-row")
 	})
 }
 
@@ -168,10 +169,8 @@ func (r *router) Encode(v []float32, cluster int) rabitq.Code {
 
 // written is the bytes of index records per changed row, as they are stored: measured on up to 2000 of the changes, and on as many rows
 // that only moved, whose records differ in their locators alone.
-func written(b *testing.B, x big, changes []delta.Change, moved int64) float64 {
+func written(b *testing.B, x big, changes []delta.Change, changed, moved int64) float64 {
 	b.Helper()
-	all := float64(len(changes))
-	sample := changes[:min(len(changes), 2000)]
 	rt := &router{encoder: rabitq.NewEncoder(rabitq.NewRotation(x.dim, 42), 4), centroids: make([]float32, 16*x.dim)}
 	for i := range rt.centroids {
 		rt.centroids[i] = float32(int64(mix(uint64(i))>>40)-1<<23) / (1 << 23)
@@ -181,14 +180,25 @@ func written(b *testing.B, x big, changes []delta.Change, moved int64) float64 {
 		builder.Segments[i] = 1
 	}
 	bytesOf := func(list []delta.Change) float64 {
-		batch, err := builder.Build(b.Context(), list)
-		if err != nil {
+		all := batch.New(batch.Config{Builder: builder, Element: kernel.Float, Dim: x.dim})
+		defer all.Close()
+		for _, c := range list {
+			if err := all.AddChange(b.Context(), c); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := all.Finish(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		w := hfile.NewWriter(hfile.Config{Schema: delta.SchemaJSON})
-		for _, r := range batch.Records {
-			if err := w.Append(r.Key, r.Value); err != nil {
-				b.Fatal(err)
+		for _, f := range all.Files(nil) {
+			for r, err := range f.Records {
+				if err == nil {
+					err = w.Append(r.Key, r.Value)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
 			}
 		}
 		out, err := w.Finish()
@@ -197,19 +207,18 @@ func written(b *testing.B, x big, changes []delta.Change, moved int64) float64 {
 		}
 		return float64(len(out)) / float64(len(list))
 	}
-	total := bytesOf(sample) * all
+	total := bytesOf(changes[:min(len(changes), 2000)]) * float64(changed)
 	if moved > 0 {
 		var list []delta.Change
 		loc := func(n int, at int) delta.Locator {
 			return delta.Locator{Partition: "p", FileID: bigGroup, BaseInstant: bigAt(n), Position: int64(at)}
 		}
 		for i := range 2000 {
-			v := make([]float32, x.dim)
-			kernel.ToFloat32(v, x.vector(i, 1), kernel.Float)
+			raw := x.vector(i, 1)
 			list = append(list, delta.Change{Class: delta.LocatorRefresh, Key: string(x.key(i)), Instant: bigAt(3),
-				Old: &delta.Version{Vector: v, Locator: loc(1, i)}, New: &delta.Version{Vector: v, Locator: loc(3, i)}})
+				Old: &delta.Version{Raw: raw, Locator: loc(1, i)}, New: &delta.Version{Raw: raw, Locator: loc(3, i)}})
 		}
 		total += bytesOf(list) * float64(moved)
 	}
-	return total / all
+	return total / float64(changed)
 }

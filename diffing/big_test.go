@@ -314,16 +314,29 @@ func (x big) footers(t testing.TB, src real) {
 	}
 }
 
-// discard counts changes; rows are those that only moved.
-type discard struct{ rows, changed int64 }
+// discard counts changes; rows are those that only moved. Of the others it keeps the first ones as a sample.
+type discard struct {
+	rows, changed int64
+	keep          int
+	sample        []delta.Change
+}
 
 func (d *discard) Add(_ int, c diffing.Change) error {
 	if c.Class == delta.LocatorRefresh {
 		d.rows++
-	} else {
-		d.changed++
+		return nil
+	}
+	d.changed++
+	if len(d.sample) < d.keep {
+		own := func(v *delta.Version) *delta.Version {
+			if v == nil {
+				return nil
+			}
+			return &delta.Version{Raw: bytes.Clone(v.Raw), Locator: v.Locator}
+		}
+		d.sample = append(d.sample, delta.Change{Class: c.Class, Key: string(c.Key), Old: own(c.Old), New: own(c.New), Instant: bigAt(3)})
 	}
 	return nil
 }
 
-func (d *discard) Reset() { *d = discard{} }
+func (d *discard) Reset() { *d = discard{keep: d.keep} }
