@@ -134,6 +134,7 @@ func (f *facts) merge(one *facts) {
 		}
 		old.expect = max(old.expect, k.expect)
 		old.rows += k.rows
+		old.cleaned = old.cleaned || k.cleaned
 	}
 	for g, instants := range one.replaced {
 		f.replaced[g] = append(f.replaced[g][:len(f.replaced[g]):len(f.replaced[g])], instants...)

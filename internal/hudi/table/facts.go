@@ -24,6 +24,7 @@ type fact struct {
 	writers []string
 	expect  int64
 	rows    int64 // rows that its writers say they wrote; deletes are not among them
+	cleaned bool  // a clean took it
 }
 
 func newFacts() *facts {
@@ -88,7 +89,9 @@ func (k *fact) wrote(requested string) {
 func (f *facts) addClean(m *timeline.CleanMetadata) {
 	for partition, names := range m.Deleted {
 		for _, name := range names {
-			f.know(partition, path.Base(strings.TrimSuffix(name, "/")))
+			if k := f.know(partition, path.Base(strings.TrimSuffix(name, "/"))); k != nil {
+				k.cleaned = true
+			}
 		}
 	}
 }

@@ -27,6 +27,8 @@ type File struct {
 	expect int64
 	// writers are the requested times of the active writes whose stats say that they wrote it.
 	writers []string
+	// cleaned says that a clean of the active timeline took it.
+	cleaned bool
 }
 
 var (

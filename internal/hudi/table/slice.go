@@ -69,7 +69,7 @@ func (f *Files) Slice(g Group, cut Cut) (s Slice, ok bool, err error) {
 		}
 	}
 	x := f.groups[g]
-	if x == nil || slices.ContainsFunc(x.replaced, func(r string) bool { return f.visible(r, cut) }) {
+	if x == nil || x.retired() || slices.ContainsFunc(x.replaced, func(r string) bool { return f.visible(r, cut) }) {
 		return Slice{}, false, nil
 	}
 	s.Group = g
@@ -120,6 +120,15 @@ func (f *Files) Slice(g Group, cut Cut) (s Slice, ok bool, err error) {
 	}
 	s.keep = belongs
 	return s, true, nil
+}
+
+// retired says that cleans took all that is known of a group, and that no instant of the look replaced it. A clean leaves the
+// newest slice of a group that lives, so an archived instant did, and the group shows nothing at or after the first
+// instant of the look.
+func (x *group) retired() bool {
+	taken := func(file *File) bool { return file.cleaned && !file.Present }
+	left := func(file *File) bool { return !taken(file) }
+	return len(x.replaced) == 0 && len(x.bases)+len(x.logs) > 0 && !slices.ContainsFunc(x.bases, left) && !slices.ContainsFunc(x.logs, left)
 }
 
 // Slices returns the slices of all groups at the cut, by partition and file id. It ends at the first error.

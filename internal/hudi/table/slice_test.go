@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/hfile"
 	"tidemark/internal/hudi/logfile"
 	"tidemark/internal/hudi/table"
@@ -351,15 +350,45 @@ func TestGoneFilesOfArchivedCommits(t *testing.T) {
 			t.Fatal(err)
 		}
 		if from == "clean" {
-			b, err := avrox.WriteContainer(`{"type":"record","name":"HoodieCleanMetadata","fields":[{"name":"partitionMetadata","type":{"type":"map","values":`+
-				`{"type":"record","name":"P","fields":[{"name":"successDeleteFiles","type":{"type":"array","items":"string"}}]}}}]}`,
-				map[string]any{"partitionMetadata": map[string]any{"p": map[string]any{"successDeleteFiles": []any{path.Base(basePath(1))}}}}, [16]byte{1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.put(".hoodie/timeline/"+at(40)+"_"+at(41)+".clean", b)
+			w.clean(40, 41, basePath(1))
 		}
 		w.wantErr(table.Cut{Upto: at(31), Before: true}, table.ErrGone, basePath(1))
 		w.want(table.Cut{}, "k=30/<nil>@0")
 	}
+}
+
+// A group that was replaced by an instant since archived, and whose files a clean then took, shows nothing. A file that no clean
+// took, or a group replaced by an instant that is still active, is gone as ever.
+func TestCleanedGroupsOfArchivedReplaces(t *testing.T) {
+	t.Parallel()
+	build := func(archived bool) *world {
+		w := newWorld(t, nil)
+		w.commit("commit", 1, 2, nil, w.base(1, row(1)))
+		w.commit("replacecommit", 10, 11, []string{"g"})
+		if archived {
+			w.archive(10)
+		}
+		w.commit("deltacommit", 30, 31, nil)
+		w.clean(40, 41, basePath(1))
+		w.commit("deltacommit", 50, 51, nil)
+		if err := w.st.Delete(t.Context(), basePath(1)); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	w := build(true)
+	w.want(table.Cut{}, "")
+	w.want(upto(31), "")
+	if e, err := open(t, w.st).EarliestReadable(t.Context()); err != nil || e != at(30) {
+		t.Errorf("earliest readable: %q %v", e, err)
+	}
+	w = build(false)
+	w.want(table.Cut{}, "")
+	w.wantErr(table.Cut{In: table.Except(map[string]bool{at(10): true})}, table.ErrGone, basePath(1))
+	w = newWorld(t, nil)
+	w.commit("commit", 1, 2, nil, w.base(1, row(1)))
+	if err := w.st.Delete(t.Context(), basePath(1)); err != nil {
+		t.Fatal(err)
+	}
+	w.wantErr(table.Cut{}, table.ErrGone, basePath(1))
 }

@@ -181,6 +181,7 @@ func (f *Files) join(facts *facts) {
 		}
 		file.writers = append(slices.Clip(file.writers), k.writers...)
 		file.expect = max(file.expect, k.expect)
+		file.cleaned = file.cleaned || k.cleaned
 	}
 	for g, instants := range facts.replaced {
 		if f.only == nil || f.only[g.Partition] {

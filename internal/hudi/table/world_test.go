@@ -97,6 +97,22 @@ func (w *world) commit(action string, requested, completed int, replaced []strin
 	w.put(fmt.Sprintf(".hoodie/timeline/%s_%s.%s", at(requested), at(completed), action), b)
 }
 
+// clean completes a clean whose metadata names files as deleted. The caller deletes them.
+func (w *world) clean(requested, completed int, files ...string) {
+	w.t.Helper()
+	names := make([]any, len(files))
+	for i, f := range files {
+		names[i] = path.Base(f)
+	}
+	b, err := avrox.WriteContainer(`{"type":"record","name":"HoodieCleanMetadata","fields":[{"name":"partitionMetadata","type":{"type":"map","values":`+
+		`{"type":"record","name":"P","fields":[{"name":"successDeleteFiles","type":{"type":"array","items":"string"}}]}}}]}`,
+		map[string]any{"partitionMetadata": map[string]any{"p": map[string]any{"successDeleteFiles": names}}}, [16]byte{1})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.put(fmt.Sprintf(".hoodie/timeline/%s_%s.clean", at(requested), at(completed)), b)
+}
+
 // val is a row's content; nil fields are NULL.
 type val struct {
 	key   string
