@@ -63,7 +63,7 @@ func Wait(ctx context.Context, d Deps, r WaitRequest) (*WaitResult, error) {
 	defer deadline.Stop()
 	tick := time.NewTicker(r.Poll)
 	defer tick.Stop()
-	w := &waiter{deps: d, request: r}
+	w := &waiter{deps: d, request: r, reader: timeline.NewReader(d.Place.Store, table.HoodieDir)}
 	for {
 		res, err := w.look(ctx)
 		if err != nil || res.Covered || r.Timeout <= 0 {
@@ -83,7 +83,7 @@ func Wait(ctx context.Context, d Deps, r WaitRequest) (*WaitResult, error) {
 type waiter struct {
 	deps    Deps
 	request WaitRequest
-	archive archiveLook
+	reader  *timeline.Reader
 }
 
 func (w *waiter) look(ctx context.Context) (*WaitResult, error) {
@@ -96,7 +96,7 @@ func (w *waiter) look(ctx context.Context) (*WaitResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	props, tl, err := timeline.Open(ctx, place.Store, table.HoodieDir)
+	props, tl, err := w.reader.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (w *waiter) uncovered(ctx context.Context, p *timeline.Properties, tl *time
 	case other.Requested != "":
 		return "", noMarker(at, other.Action)
 	}
-	row, ok, err := w.archive.find(ctx, w.deps.Place.Store, p, tl, at)
+	row, ok, err := FindArchived(ctx, w.reader.Archive(p), tl, at)
 	if err != nil {
 		return "", fmt.Errorf("wait for %s: %w", at, err)
 	}

@@ -75,25 +75,25 @@ func (a *Archive) rows(ctx context.Context, m *manifest, from, to string) ([]lev
 	return once, nil
 }
 
-// Find returns the archived instant with that requested or, failing that, completion time; of several a data write goes before
-// others. A look-up by completion time reads the index columns of every file that begins before it.
+// Find returns the archived instant with that requested or completion time; of several the data write requested then, the data
+// write completed then, and only then others. Only for a data write's requested time is the range of level files known: for
+// others the index columns of every file that begins before are read.
 func (a *Archive) Find(ctx context.Context, at string) (inst Instant, ok bool, err error) {
 	err = a.retry(ctx, func(m *manifest) error {
 		best := 0
-		pick := func(from, to string) error {
-			rows, err := a.rows(ctx, m, from, to)
+		pick := func(from string) error {
+			rows, err := a.rows(ctx, m, from, at) // nothing completes before it is requested
 			for _, r := range rows {
 				rank := 0
 				switch {
-				case r.requested == at:
+				case r.requested == at && r.action.IsWrite():
+					rank = 4
+				case r.completed == at && r.action.IsWrite():
 					rank = 3
+				case r.requested == at:
+					rank = 2
 				case r.completed == at:
 					rank = 1
-				default:
-					continue
-				}
-				if r.action.IsWrite() {
-					rank++
 				}
 				if rank > best {
 					best, inst, ok = rank, r.instant(), true
@@ -102,10 +102,10 @@ func (a *Archive) Find(ctx context.Context, at string) (inst Instant, ok bool, e
 			return err
 		}
 		inst, ok = Instant{}, false
-		if err := pick(at, at); err != nil || ok {
+		if err := pick(at); err != nil || best == 4 {
 			return err
 		}
-		return pick("", at) // nothing completes before it is requested
+		return pick("")
 	})
 	return inst, ok, err
 }

@@ -136,7 +136,7 @@ func archivedInstant(ctx context.Context, t *table.Table, at string, err error) 
 	if _, active := t.Timeline.Find(at); at == "" || active || !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}
-	row, ok, findErr := coverage.FindArchived(ctx, t.Store, t.Props, t.Timeline, at)
+	row, ok, findErr := coverage.FindArchived(ctx, t.Archive(), t.Timeline, at)
 	if findErr != nil || !ok {
 		return errors.Join(err, findErr)
 	}
