@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"strings"
+	"time"
 )
 
 // Kinds of error. Every room returns one of them (wrapped) where the caller can act on it; anything else is a
@@ -32,6 +33,9 @@ type Error struct {
 	Path string // path relative to the store's root, or a name that the operator knows
 	Hint string // next step for the operator; "" when there is none
 	Err  error  // kind, or cause wrapping the kind
+	// Again is for how long, from the first try on, it is worth making the same call once more: the store was throttled,
+	// broken or out of reach. 0 when repeating does not help. Who repeats is package retry, nobody else.
+	Again time.Duration
 }
 
 // Error returns the located message without the hint.
@@ -71,4 +75,21 @@ func Hint(err error) string {
 		}
 	}
 	return ""
+}
+
+// Again returns the largest Again in the error's chain.
+func Again(err error) time.Duration {
+	var found time.Duration
+	if e, ok := err.(*Error); ok {
+		found = e.Again
+	}
+	switch u := err.(type) {
+	case interface{ Unwrap() error }:
+		found = max(found, Again(u.Unwrap()))
+	case interface{ Unwrap() []error }:
+		for _, inner := range u.Unwrap() {
+			found = max(found, Again(inner))
+		}
+	}
+	return found
 }

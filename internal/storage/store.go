@@ -13,7 +13,7 @@ type Info struct {
 	Path    string    // relative to the store's root, slash separated, no leading slash
 	Size    int64     // bytes; 0 for a directory
 	ModTime time.Time // by the store's clock; zero where a directory has none
-	Tag     string    // version of the content, for Replace; set by ReadFile, Create and Replace only
+	Tag     string    // version of the content, for Replace; always set by ReadFile and by what writes
 	IsDir   bool
 }
 
@@ -44,7 +44,8 @@ type Store interface {
 	// Replace writes the file if its content is still the one that tag came from; tag "" means that it must be
 	// absent. ErrConflict when that does not hold. It does not keep data.
 	Replace(ctx context.Context, path string, data []byte, tag string) (Info, error)
-	// Delete removes a file. An absent one is no error; a directory is ErrRefused.
+	// Delete removes a file. An absent one is no error; a directory is ErrRefused, or left alone where directories are
+	// only implied by names.
 	Delete(ctx context.Context, path string) error
 	// URL names the store for people.
 	URL() string

@@ -24,7 +24,17 @@ func TestOpen(t *testing.T) {
 		{dir + "/none", "", storage.ErrNotFound},
 		{"", "", storage.ErrNotFound},
 		{"file://host/x", "", storage.ErrUnsupported},
-		{"s3://bucket/t", "", storage.ErrUnsupported},
+		{"s3://bucket/t/", "s3://bucket/t", nil},
+		{"s3a://bucket/a b/t", "s3://bucket/a b/t", nil},
+		{"s3://bucket", "s3://bucket", nil},
+		{"gs://bucket/t", "gs://bucket/t", nil},
+		{"abfss://c@a.dfs.core.windows.net/t/", "abfss://c@a.dfs.core.windows.net/t", nil},
+		{"wasb://c@a.blob.core.windows.net/t", "wasb://c@a.blob.core.windows.net/t", nil},
+		{"s3:///t", "", storage.ErrUnsupported},
+		{"gs://", "", storage.ErrUnsupported},
+		{"s3://bucket/a/../t", "", storage.ErrRefused},
+		{"abfs://a.dfs.core.windows.net/t", "", storage.ErrUnsupported},
+		{"ftp://host/t", "", storage.ErrUnsupported},
 	} {
 		st, err := open.Open(t.Context(), c.url)
 		if c.kind != nil {
