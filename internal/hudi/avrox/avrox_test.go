@@ -642,7 +642,8 @@ func FuzzContainer(f *testing.F) {
 	})
 }
 
-// FuzzRecord checks that nothing panics and that goavro and the projection agree on what they accept.
+// FuzzRecord checks that nothing panics and that goavro and the projection agree on what they accept, but for a map that
+// has a key twice: goavro refuses it, the projection steps over it unread, as Avro for Java takes the last one.
 func FuzzRecord(f *testing.F) {
 	s, err := avrox.ParseSchema(vectors)
 	if err != nil {
@@ -660,6 +661,9 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		out := make([]any, len(names))
 		rec, _, decodeErr := s.Decode(b)
+		if decodeErr != nil && strings.Contains(decodeErr.Error(), "duplicate key") {
+			return
+		}
 		if err := p.Decode(b, out); (err == nil) != (decodeErr == nil) {
 			t.Fatalf("decode: %v, projection: %v", decodeErr, err)
 		}
