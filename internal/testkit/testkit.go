@@ -58,7 +58,7 @@ func Table(t testing.TB, name string) string {
 	if err := fixtures.Unpack(f, dir); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, name)
+	return filepath.Join(dir, filepath.Base(name))
 }
 
 // Step is one line of an oracle: what Spark's Hudi reader saw after a completed step.
