@@ -22,7 +22,7 @@ type Reader struct {
 	mu      sync.Mutex // guards what follows
 	last    *seen      // the last look; nil: none, or its properties have changed
 	archive *Archive
-	schemas map[string]string // by write of the last look: the schema it carries, "" if none that counts
+	schemas map[string]string // by key: the schema that a write carries, "" if none that counts
 }
 
 // seen is a look with what it was made of.
@@ -143,7 +143,7 @@ func (r *Reader) Commit(ctx context.Context, p *Properties, inst Instant) (*Comm
 	if inst.State != Completed {
 		return ReadCommit(ctx, r.st, r.dir, p, inst)
 	}
-	key := fmt.Sprintf("%s/%s %d %d", p.TimelineDir(r.dir), inst.File, inst.Size, inst.ModTime.UnixNano())
+	key := r.key(p, inst)
 	if m := r.cache.get(key); m != nil {
 		return m, nil
 	}
@@ -154,10 +154,15 @@ func (r *Reader) Commit(ctx context.Context, p *Properties, inst Instant) (*Comm
 	return m, err
 }
 
+// key names the content of a completed instant's file.
+func (r *Reader) key(p *Properties, inst Instant) string {
+	return fmt.Sprintf("%s %s %s/%s %d %d", inst.Requested, inst.Action, p.TimelineDir(r.dir), inst.File, inst.Size, inst.ModTime.UnixNano())
+}
+
 // Schema is TableSchema without reading a commit twice.
 func (r *Reader) Schema(ctx context.Context, p *Properties, tl *Timeline, at string) (string, error) {
 	return schemaAt(r.st, p, tl, at, func(inst Instant) (string, error) {
-		key := inst.File + inst.Requested // an archived instant has no file
+		key := r.key(p, inst)
 		r.mu.Lock()
 		text, ok := r.schemas[key]
 		r.mu.Unlock()
