@@ -12,10 +12,10 @@ FUZZ     := timeline:FuzzCommit internal/hudi/basefile:FuzzOpen internal/hudi/hf
 LDFLAGS  := -s -w -buildid=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-long fuzz conformance lint check bench
+.PHONY: help demo build test test-long fuzz conformance conformance-long lint check bench
 
 help: ## print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## build the program and show it at work on a real table (no network, no service)
 	@./$(BIN) demo
@@ -34,6 +34,9 @@ fuzz: ## feed hostile bytes to the readers of formats, FUZZTIME each
 
 conformance: build ## let real Hudi read and write what Tidemark wrote (needs python3, java 17, maven)
 	@bash fixtures/conformance/run.sh
+
+conformance-long: build ## the same with more tables and random histories by free seeds (TIDEMARK_SEED=n plays one again)
+	@bash fixtures/conformance/run.sh --long
 
 lint: $(TOOLS)/staticcheck ## format, vet, import rules, banned idioms, static analysis
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
