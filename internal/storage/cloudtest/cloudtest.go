@@ -10,8 +10,11 @@ package cloudtest
 
 import (
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -86,11 +89,38 @@ func (s *Server) Requests() []string {
 	return slices.Clone(s.requests)
 }
 
-// Put writes an object behind the API, for tests that play another writer.
-func (s *Server) Put(key string, data []byte, meta map[string]string) {
+// Put writes an object behind the API, for tests that play another writer. meta is Azure's metadata, nil for none.
+func (s *Server) Put(key string, data []byte, modTime time.Time, meta map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.objects[key] = object{data: data, mod: time.Now(), gen: s.puts.Add(1) + firstGeneration, meta: meta}
+	s.objects[key] = object{data: data, mod: modTime, gen: s.puts.Add(1) + firstGeneration, meta: meta}
+}
+
+// PutTree writes all files below a local directory as objects below key, modification times included.
+func (s *Server) PutTree(key, dir string) {
+	s.t.Helper()
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil {
+			return err
+		}
+		s.Put(key+"/"+filepath.ToSlash(rel), data, info.ModTime(), nil)
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // Keys returns the names of all objects, sorted.

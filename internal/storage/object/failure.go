@@ -17,7 +17,7 @@ import (
 // storage.ErrExists of it, Replace storage.ErrConflict.
 var ErrPrecondition = errors.New("precondition failed")
 
-// ErrNoBucket says that the bucket or container is not there. A Store makes storage.ErrNotFound of it.
+// ErrNoBucket says that the bucket or container is not there. A Store makes storage.ErrRefused of it.
 var ErrNoBucket = errors.New("no such bucket")
 
 // Failure is what went wrong with a request.

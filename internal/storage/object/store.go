@@ -59,7 +59,8 @@ func (s *Store) locate(op, path string, err error) error {
 		out.Hint, out.Again = f.Hint, f.Again
 	}
 	if errors.Is(err, ErrNoBucket) {
-		out.Err = fmt.Errorf("%w: %w", storage.ErrNotFound, err)
+		// Not ErrNotFound: that no table can be there must not read as that this table is not there yet, or any more.
+		out.Err = fmt.Errorf("%w: %w", storage.ErrRefused, err)
 		out.Hint = "there is no bucket " + s.cfg.Bucket + " there: check the URL, or create it"
 	}
 	return out

@@ -21,7 +21,7 @@ func (s *Store) Replace(ctx context.Context, path string, data []byte, tag strin
 }
 
 // smallContent is up to where content is taken into memory: it is then read once, however often the client wants to see it.
-const smallContent = 4 << 20
+const smallContent = 1 << 20
 
 // CreateFrom implements storage.Store: one put, streamed. Content over MaxPut is ErrUnsupported.
 func (s *Store) CreateFrom(ctx context.Context, path string, size int64, open storage.Open) (storage.Info, error) {

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"tidemark/internal/storage/cloudtest"
+	"tidemark/internal/testkit"
+)
+
+// The main path on every kind of object store gives the answers that it gives on a local disk, and leaves the same names.
+// Environment variables say where the stores are, as for a user, so the test is not parallel.
+func TestObjectStores(t *testing.T) {
+	s3, gcs, azure := cloudtest.S3(t), cloudtest.GCS(t), cloudtest.Azure(t)
+	for k, v := range map[string]string{
+		"AWS_ACCESS_KEY_ID": cloudtest.Writer, "AWS_SECRET_ACCESS_KEY": cloudtest.Secret, "AWS_REGION": cloudtest.Region,
+		"AWS_ENDPOINT_URL": s3.URL, "AWS_EC2_METADATA_DISABLED": "true",
+		"STORAGE_EMULATOR_HOST":            strings.TrimPrefix(gcs.URL, "http://"),
+		"AZURE_STORAGE_SERVICE_ENDPOINT":   azure.URL,
+		"AZURE_STORAGE_CONNECTION_STRING":  "AccountName=" + cloudtest.Account + ";AccountKey=" + cloudtest.Key,
+		"AZURE_STORAGE_ACCOUNT":            cloudtest.Account,
+		"GOOGLE_CLOUD_QUOTA_PROJECT":       "",
+		"TIDEMARK_S3_PATH_STYLE":           "",
+		"AWS_PROFILE":                      "",
+		"AWS_REQUEST_CHECKSUM_CALCULATION": "when_supported",
+	} {
+		t.Setenv(k, v)
+	}
+	local := testkit.Table(t, "cow_basic")
+	const key = "lake/a table"
+	stores := []struct {
+		url    string
+		server *cloudtest.Server
+	}{
+		{"s3://" + cloudtest.Bucket + "/" + key, s3},
+		{"gs://" + cloudtest.Bucket + "/" + key + "/", gcs},
+		{"abfss://" + cloudtest.Bucket + "@" + cloudtest.Account + ".dfs.core.windows.net/" + key, azure},
+	}
+	for _, st := range stores {
+		st.server.PutTree(key, local)
+	}
+	want := walk(t, local)
+	for _, st := range stores {
+		if got := walk(t, st.url); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %v\nwant %v", st.url, got, want)
+		}
+		if n := len(st.server.Requests()); n > 2500 {
+			t.Errorf("%s: %d requests", st.url, n)
+		}
+	}
+
+	// Who may only read can still ask; who may not at all, or asks another region, is told what to do.
+	for _, c := range []struct {
+		name, env, value string
+		args             []string
+		want             int
+		hint             string
+	}{
+		{"read-only status", "AWS_ACCESS_KEY_ID", cloudtest.Reader, []string{"status"}, exitOK, ""},
+		{"read-only search", "AWS_ACCESS_KEY_ID", cloudtest.Reader, []string{"search", "--vector", "[1,0,0,0,0,0,0,0]"}, exitOK, ""},
+		{"read-only drop", "AWS_ACCESS_KEY_ID", cloudtest.Reader,
+			[]string{"index", "drop", "--index", "embedding_idx", "--yes-drop", "embedding_idx"}, exitFailed, "permission to get and list"},
+		{"wrong key", "AWS_ACCESS_KEY_ID", "nobody", []string{"status"}, exitNotFresh, "the credentials are wrong or expired"},
+		{"no key", "AWS_ACCESS_KEY_ID", "", []string{"status"}, exitNotFresh, "set AWS_ACCESS_KEY_ID"},
+		{"wrong region", "AWS_REGION", "us-west-2", []string{"status"}, exitNotFresh, "set AWS_REGION=" + cloudtest.Region},
+		{"no such bucket", "", "", []string{"status", "s3://other/t"}, exitNotFresh, "there is no bucket other"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.env != "" {
+				t.Setenv(c.env, c.value)
+			}
+			args := append([]string{}, c.args...)
+			if c.hint != "there is no bucket other" {
+				args = append(args, stores[0].url)
+			}
+			var stdout, stderr bytes.Buffer
+			got := run(t.Context(), args, &stdout, &stderr)
+			if got != c.want || !strings.Contains(stdout.String()+stderr.String(), c.hint) {
+				t.Errorf("%q: exit code %d: %s%s", args, got, &stdout, &stderr)
+			}
+		})
+	}
+}
+
+// walk goes the main path on a table and returns what must not depend on where the table is.
+func walk(t *testing.T, url string) map[string]any {
+	t.Helper()
+	out := map[string]any{}
+	for _, args := range [][]string{
+		{"index", "create", url, "--column", "embedding", "--as-of", "20261130020913200"},
+		{"sync", url},
+		{"status", url},
+		{"verify", url},
+		{"search", url, "--vector", "[1,0,0,0,0,0,0,0]"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if got := run(t.Context(), append(args, "--json"), &stdout, &stderr); got != exitOK {
+			t.Fatalf("%q: exit code %d: %s%s", args, got, &stdout, &stderr)
+		}
+		var answer map[string]any
+		if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
+			t.Fatalf("%q: %v: %s", args, err, &stdout)
+		}
+		for k, v := range answer {
+			if k != "table" {
+				out[args[0]+"."+k] = v
+			}
+		}
+	}
+	return out
+}
