@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -35,13 +36,18 @@ type comparison struct {
 
 	rows, unindexable int64
 	unindexableKeys   []string
+	slices            []table.Slice // read so far
 }
 
-// keyState is what is known of one record key.
+// keyState is what is known of one record key. Of several live rows the one written last counts, indexable or not (design, decision 17).
 type keyState struct {
 	postings []stored
-	order    string // when the row that counts was written: completion and requested time
-	copies   int    // live indexable rows
+	copies   int   // live rows
+	dead     bool  // the row that counts cannot be indexed
+	slice    int32 // of the row that counts, in comparison.slices
+	position int64
+	order    string  // when the row that counts was written: completion and requested time
+	in       []int32 // the slices of all copies, if there are several
 	// row is the row that counts, with its vector, if comparison.keep is set and its postings are not right; nil otherwise. Whoever
 	// lets another row count, or none, sets it anew.
 	row *delta.Version
@@ -137,6 +143,7 @@ func (c *comparison) table(ctx context.Context, t *table.Table, x *mdt.Index, cu
 			}
 			return err
 		}
+		c.slices = append(c.slices, s)
 		err := t.ReadMerged(ctx, s, columns, func(r table.Row) error {
 			c.row(r, s)
 			return ctx.Err()
@@ -163,29 +170,68 @@ func (c *comparison) row(r table.Row, s table.Slice) {
 	if !ok {
 		c.unindexable++
 		c.unindexableKeys = append(c.unindexableKeys, r.Key)
-		return
 	}
 	k := c.keys[r.Key]
 	if k == nil {
 		k = &keyState{}
 		c.keys[r.Key] = k
 	}
-	k.copies++
-	completed, _ := c.tl.CompletionOf(r.CommitTime)
-	order := completed + "\x00" + r.CommitTime
-	if k.copies > 1 && order < k.order {
-		return // another copy of the key was written later (design, decision 17)
+	if !c.counts(k, r, s) {
+		return
 	}
-	if k.copies > 1 && order == k.order && k.right() {
-		return // two copies of one commit: either may have the posting
+	if k.dead = !ok; k.dead {
+		k.row = nil
+		return
 	}
-	k.order = c.intern(order)
 	c.judge(k, r.Vectors[0], delta.Locator{Partition: r.Partition, FileID: s.FileID, BaseInstant: s.Instant, Position: r.Position})
 }
 
-// right says whether every posting of the key, and there is one, is as it should be.
-func (k *keyState) right() bool {
-	return len(k.postings) > 0 && !slices.ContainsFunc(k.postings, func(p stored) bool { return p.verdict != 0 })
+// counts takes in one more live row of a key and reports whether it is the one that counts, as table.Written.Compare has it. Slices come
+// in the order of their groups.
+func (c *comparison) counts(k *keyState, r table.Row, s table.Slice) bool {
+	w := table.WrittenAt(c.completion, s.Group, s.Instant, r.CommitTime, r.Position)
+	order, slice := w.Completed+"\x00"+w.Requested, int32(len(c.slices)-1)
+	if k.copies++; k.copies > 1 {
+		if k.in == nil {
+			k.in = []int32{k.slice}
+		}
+		if !slices.Contains(k.in, slice) {
+			k.in = append(k.in, slice)
+		}
+		if cmp.Or(cmp.Compare(order, k.order), cmp.Compare(slice, k.slice), cmp.Compare(r.Position, k.position)) <= 0 {
+			return false
+		}
+	}
+	k.order, k.slice, k.position = c.intern(order), slice, r.Position
+	return true
+}
+
+func (c *comparison) completion(requested string) string {
+	completed, _ := c.tl.CompletionOf(requested)
+	return completed
+}
+
+// copies returns the keys that live more than once, as the state keeps them.
+func (c *comparison) copies() *mdt.Copies {
+	var keys []mdt.CopiedKey
+	for key, k := range c.keys {
+		if k.copies < 2 {
+			continue
+		}
+		x := mdt.CopiedKey{Key: key, Rows: int64(k.copies)}
+		add := func(slice int32) {
+			g := c.slices[slice].Group
+			x.Groups = append(x.Groups, mdt.CopiedIn{Partition: g.Partition, FileID: g.FileID})
+		}
+		add(k.slice)
+		for _, slice := range k.in {
+			if slice != k.slice {
+				add(slice)
+			}
+		}
+		keys = append(keys, x)
+	}
+	return mdt.NewCopies(keys, false)
 }
 
 // judge compares the postings of a key with the vector at hand, whose stored bytes are raw.
@@ -241,9 +287,12 @@ func (c *comparison) count(report *VerifyReport, key string, k *keyState, degrad
 		*n++
 		report.example(class, key, c.request.Examples)
 	}
-	if k.copies == 0 {
+	if k.copies > 1 {
+		note("duplicate_keys", &report.DuplicateKeys)
+	}
+	if k.copies == 0 || k.dead {
 		for _, p := range k.postings {
-			if degraded[table.Group{Partition: p.locator.Partition, FileID: p.locator.FileID}] {
+			if k.copies == 0 && degraded[table.Group{Partition: p.locator.Partition, FileID: p.locator.FileID}] {
 				note("hidden", &report.Hidden)
 			} else {
 				note("extra", &report.Extra)
@@ -252,9 +301,6 @@ func (c *comparison) count(report *VerifyReport, key string, k *keyState, degrad
 		return
 	}
 	report.Checked++
-	if k.copies > 1 {
-		note("duplicate_keys", &report.DuplicateKeys)
-	}
 	if len(k.postings) == 0 {
 		note("missing", &report.Missing)
 	}

@@ -29,19 +29,19 @@ type CorrectionsRequest struct {
 }
 
 // Corrections compares all postings of an index with the table's newest snapshot, whatever the index incorporates, and returns
-// what Verify would report of it, and the changes that make the postings equal to the rows, ascending by key (design, decision
-// 14). It changes nothing. Files of the snapshot that are gone are storage.ErrNotFound, unreadable ones storage.ErrCorrupt.
-func Corrections(ctx context.Context, d Deps, r CorrectionsRequest) (*VerifyReport, []delta.Change, error) {
+// what Verify would report of it, the changes that make the postings equal to the rows, ascending by key (design, decision
+// 14), and the record keys that live more than once. It changes nothing. Files of the snapshot that are gone are storage.ErrNotFound, unreadable ones storage.ErrCorrupt.
+func Corrections(ctx context.Context, d Deps, r CorrectionsRequest) (*VerifyReport, []delta.Change, *mdt.Copies, error) {
 	x := r.State.Indexes[r.Index]
 	if x == nil || x.Dropped {
-		return nil, nil, noIndex(r.Index)
+		return nil, nil, nil, noIndex(r.Index)
 	}
 	if r.Examples == 0 {
 		r.Examples = defaultExamples
 	}
 	report := &VerifyReport{Index: x.Name, Generation: r.Generation.Number, Sample: 1, Examples: map[string][]string{}}
 	if err := checkFiles(ctx, d.Place, r.State, x, r.Examples, report); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if writes := r.Table.Timeline.Writes(); len(writes) > 0 {
 		report.Snapshot = writes[len(writes)-1].Requested
@@ -49,13 +49,13 @@ func Corrections(ctx context.Context, d Deps, r CorrectionsRequest) (*VerifyRepo
 	c := newComparison(r.Generation, r.Table.Timeline, VerifyRequest{Index: x.Name, Sample: 1, Examples: r.Examples, Progress: r.Progress})
 	c.keep = true
 	if err := r.Generation.Postings(ctx, r.View, c.posting); err != nil {
-		return nil, nil, fmt.Errorf("compare index %s: %w", x.Name, err)
+		return nil, nil, nil, fmt.Errorf("compare index %s: %w", x.Name, err)
 	}
 	if err := c.table(ctx, r.Table, x, table.Cut{}); err != nil {
-		return nil, nil, fmt.Errorf("compare index %s: %w", x.Name, err)
+		return nil, nil, nil, fmt.Errorf("compare index %s: %w", x.Name, err)
 	}
 	c.finish(report, degradedGroups(r.State, x.Name))
-	return report, c.corrections(r.Instant), nil
+	return report, c.corrections(r.Instant), c.copies(), nil
 }
 
 // corrections returns what must change so that every key has exactly the posting of the row that counts.
@@ -63,7 +63,7 @@ func (c *comparison) corrections(instant string) []delta.Change {
 	var out []delta.Change
 	for _, key := range slices.Sorted(maps.Keys(c.keys)) {
 		k := c.keys[key]
-		if k.copies > 0 && k.row == nil {
+		if k.copies > 0 && !k.dead && k.row == nil {
 			continue // right as it is
 		}
 		change := delta.Change{Key: key, New: k.row, Instant: instant}

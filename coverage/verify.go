@@ -38,7 +38,7 @@ type VerifyReport struct {
 	Generation uint32  `json:"generation"`
 	Snapshot   string  `json:"snapshot"` // requested time of the newest commit compared, "" if none is on the active timeline
 	Sample     float64 `json:"sample"`
-	// Checked are the distinct live indexable record keys.
+	// Checked are the distinct record keys whose row can be indexed. A key with several live rows has one: that written last.
 	Checked int64 `json:"checked"`
 	// Missing are live keys without a posting.
 	Missing int64 `json:"missing"`
@@ -52,7 +52,7 @@ type VerifyReport struct {
 	WrongLocator int64 `json:"wrong_locator"`
 	// Hidden are dead postings of degraded file groups, which a search drops.
 	Hidden int64 `json:"hidden"`
-	// DuplicateKeys are keys with more than one live indexable row. The copy written last counts.
+	// DuplicateKeys are keys with more than one live row, indexable or not.
 	DuplicateKeys int64 `json:"duplicate_keys"`
 	// Unindexable are live rows whose vector cannot be indexed.
 	Unindexable int64 `json:"unindexable"`

@@ -149,7 +149,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 
 // slices finds the slices of the touched groups, and which groups have lost the preceding one.
 func (c *comparison) slices() (pairs []pairOf, degraded []table.Group, err error) {
-	after := c.req.after()
+	after := c.req.After()
 	for _, g := range Touched(c.req.Metas) {
 		p := pairOf{group: g, gone: c.gone[g]}
 		s, ok, err := c.src.Slice(g, c.req.Incorporated)

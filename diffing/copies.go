@@ -50,6 +50,8 @@ func (s *Suspects) Add(hash uint64, g table.Group) bool {
 	return true
 }
 
+func (s *Suspects) none() bool { return s == nil || len(s.groups) == 0 }
+
 func (s *Suspects) has(hash uint64) bool {
 	if s == nil {
 		return false
@@ -166,7 +168,7 @@ func (c *comparison) copies() error {
 
 // setApart keeps a row out of the comparison by pairs if its key is known to have copies.
 func (c *comparison) setApart(after bool, v *view) bool {
-	if c.apart == nil && c.req.Suspects == nil {
+	if c.apart == nil && c.req.Suspects.none() {
 		return false
 	}
 	if h := maphash.Bytes(c.seed, v.key); !c.apart[h] && !c.req.Suspects.has(h) {
@@ -219,7 +221,7 @@ func (c *comparison) outside(ctx context.Context, pairs []pairOf) error {
 		} else {
 			var ok bool
 			var err error
-			if s, ok, err = c.src.Slice(g, c.req.after()); err != nil {
+			if s, ok, err = c.src.Slice(g, c.req.After()); err != nil {
 				return c.lostOutside(g, err)
 			} else if !ok {
 				continue // replaced since it was found to hold the key

@@ -182,7 +182,7 @@ func Touched(metas []*timeline.CommitMetadata) []table.Group {
 // compared on its own. err is any other failure.
 func Readable(src Source, req Request) (missing, err error) {
 	for _, g := range Touched(req.Metas) {
-		_, _, err := src.Slice(g, req.after())
+		_, _, err := src.Slice(g, req.After())
 		if errors.Is(err, storage.ErrNotFound) {
 			return err, nil
 		}
@@ -193,8 +193,8 @@ func Readable(src Source, req Request) (missing, err error) {
 	return nil, nil
 }
 
-// after says which instants the state after the unit is made of.
-func (r Request) after() func(timeline.Instant) bool {
+// After says which instants the state after the unit is made of.
+func (r Request) After() func(timeline.Instant) bool {
 	unit := map[string]bool{}
 	for _, i := range r.Instants {
 		unit[i.Requested] = true

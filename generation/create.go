@@ -158,7 +158,8 @@ type bootstrap struct {
 	gen       *Generation
 	postings  *postings
 	centroids []*delta.Centroids
-	static    []delta.KV // postings of all clusters, by file group and key
+	static    []delta.KV  // postings of all clusters, by file group and key
+	copies    *mdt.Copies // record keys that live more than once
 }
 
 // build does everything that needs no commit.
@@ -171,6 +172,7 @@ func (b *bootstrap) build(ctx context.Context) error {
 		}
 		b.req.progress("read", int64(i+1), int64(len(b.plan.slices)))
 	}
+	b.copies = r.known()
 	c, err := r.finish(o.OnDuplicateKey)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"tidemark/delta"
 	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 	"tidemark/internal/vector/kernel"
@@ -49,16 +50,25 @@ type reader struct {
 	unindexable Unindexable
 	duplicates  Duplicates
 	seen        map[string]seenRow
+	slices      []table.Group
+	copies      map[string]*copies
 	superseded  map[int]bool // rows of the corpus that lost against a copy written later
 }
 
-// seenRow is the copy of a record key that counts so far.
+// seenRow is the copy of a record key that counts so far: the one written last, as table.Written.Compare has it.
 type seenRow struct {
 	row       int    // in the corpus; -1 if it is unindexable
 	reason    string // why it is unindexable
 	completed string
 	requested string
-	reported  bool // among the duplicates already
+	slice     int32 // in reader.slices
+	position  int64
+}
+
+// copies is where a record key lives that the snapshot holds more than once.
+type copies struct {
+	rows int64
+	in   []int32
 }
 
 func newReader(t *table.Table, v avrox.Vector, metric kernel.Metric, rows int64) *reader {
@@ -68,6 +78,7 @@ func newReader(t *table.Table, v avrox.Vector, metric kernel.Metric, rows int64)
 		unindexable: Unindexable{Reasons: map[string]int64{}, Samples: map[string][]string{}},
 		seen:        make(map[string]seenRow, rows),
 		superseded:  map[int]bool{},
+		copies:      map[string]*copies{},
 	}
 }
 
@@ -91,6 +102,7 @@ func (r *reader) slice(ctx context.Context, s table.Slice) error {
 		}
 		return cmp.Or(cmp.Compare(inLog(a), inLog(b)), cmp.Compare(a.Position, b.Position), strings.Compare(a.Key, b.Key))
 	})
+	r.slices = append(r.slices, s.Group)
 	for _, row := range rows {
 		r.row(s, row)
 	}
@@ -99,23 +111,11 @@ func (r *reader) slice(ctx context.Context, s table.Slice) error {
 
 func (r *reader) row(s table.Slice, in table.Row) {
 	c := &r.corpus
-	now := seenRow{row: -1, requested: in.CommitTime}
-	if now.requested == "" {
-		now.requested = s.Instant // tables without meta columns
-	}
-	now.completed, _ = r.t.Timeline.CompletionOf(now.requested) // "" if archived: before everything active
-	before, twice := r.seen[in.Key]
-	if twice {
-		now.reported = true
-		if !before.reported {
-			r.duplicates.Keys++
-			if len(r.duplicates.Samples) < sampleKeys {
-				r.duplicates.Samples = append(r.duplicates.Samples, in.Key)
-			}
-		}
-		if cmp.Or(cmp.Compare(now.completed, before.completed), cmp.Compare(now.requested, before.requested)) < 0 {
-			before.reported = true
-			r.seen[in.Key] = before
+	w := table.WrittenAt(r.t.Completion, s.Group, s.Instant, in.CommitTime, in.Position)
+	now := seenRow{row: -1, completed: w.Completed, requested: w.Requested, slice: int32(len(r.slices) - 1), position: in.Position}
+	if before, twice := r.seen[in.Key]; twice {
+		r.duplicate(in.Key, before, now)
+		if r.compare(now, before) <= 0 {
 			return
 		}
 		if before.row >= 0 {
@@ -138,6 +138,42 @@ func (r *reader) row(s table.Slice, in table.Row) {
 		}})
 	}
 	r.seen[in.Key] = now
+}
+
+// duplicate notes a further copy of a key.
+func (r *reader) duplicate(key string, before, now seenRow) {
+	x := r.copies[key]
+	if x == nil {
+		x = &copies{rows: 1, in: []int32{before.slice}}
+		r.copies[key] = x
+		r.duplicates.Keys++
+		if len(r.duplicates.Samples) < sampleKeys {
+			r.duplicates.Samples = append(r.duplicates.Samples, key)
+		}
+	}
+	x.rows++
+	if !slices.Contains(x.in, now.slice) {
+		x.in = append(x.in, now.slice)
+	}
+}
+
+// compare orders two copies of a key. Slices come in the order of their groups.
+func (r *reader) compare(a, b seenRow) int {
+	return cmp.Or(cmp.Compare(a.completed, b.completed), cmp.Compare(a.requested, b.requested), cmp.Compare(a.slice, b.slice), cmp.Compare(a.position, b.position))
+}
+
+// known returns the keys with copies as the state keeps them.
+func (r *reader) known() *mdt.Copies {
+	var keys []mdt.CopiedKey
+	for key, x := range r.copies {
+		k := mdt.CopiedKey{Key: key, Rows: x.rows}
+		in := slices.DeleteFunc(slices.Clone(x.in), func(slice int32) bool { return slice == r.seen[key].slice })
+		for _, slice := range append([]int32{r.seen[key].slice}, in...) {
+			k.Groups = append(k.Groups, mdt.CopiedIn{Partition: r.slices[slice].Partition, FileID: r.slices[slice].FileID})
+		}
+		keys = append(keys, k)
+	}
+	return mdt.NewCopies(keys, false)
 }
 
 // finish checks the keys and returns the corpus without superseded rows.

@@ -162,7 +162,7 @@ func (b *bootstrap) applyBuilding(st *mdt.State, id, _ string, files []mdt.DataF
 		return fmt.Errorf("generation %d is not reserved: %w", b.number, storage.ErrStale)
 	}
 	x.Generations[len(x.Generations)-1].Built = id
-	x.FileGroups, x.Building, x.Baseline = b.gen.Groups, files, b.plan.snapshot.baseline
+	x.FileGroups, x.Building, x.Baseline, x.Copies = b.gen.Groups, files, b.plan.snapshot.baseline, b.copies
 	// Restores and rollbacks are in what was read. That says nothing about the other indexes of the table, and the set
 	// is one for all: with others there, an open one stays open.
 	if alone(st, b.plan.Index) {

@@ -33,12 +33,8 @@ type covered struct {
 }
 
 // gather compares due instants one by one in completion order until a bound is reached. A unit of instants is
-// never split. It returns what could be compared and the failure that stopped it, if any.
-func (l *look) gather(ctx context.Context, c cohort, indexes []opened, limit int, observe func(done int)) ([]covered, error) {
-	files, err := l.table.Files(ctx)
-	if err != nil {
-		return nil, err
-	}
+// never split. It returns what could be compared and the failure that stopped it, if any. w watches for copies of keys.
+func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch, limit int, observe func(done int)) ([]covered, error) {
 	targets := make([]diffing.Target, len(c.indexes))
 	byIndex := map[string]*known{}
 	for i, x := range c.indexes {
@@ -49,33 +45,34 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, limit int
 		targets[i] = diffing.Target{Index: x.Name, Vector: v, Metric: indexes[i].gen.Metric}
 		byIndex[x.Name] = &known{opened: indexes[i]}
 	}
-	src := source{table: l.table, files: files}
+	src := source{table: l.table, files: w.files}
 	in := map[string]bool{}
 	var out []covered
 	var size int64
 	for at := 0; at < len(c.due) && len(out) < limit; {
 		req := diffing.Request{
 			Incorporated: func(i timeline.Instant) bool { return in[i.Requested] || c.set.Has(i) },
-			Completion:   l.completion,
+			Completion:   l.table.Completion,
 			Targets:      targets,
 			Known: func(ctx context.Context, index string) (map[string]diffing.Posting, error) {
 				return byIndex[index].postings(ctx, out)
 			},
 			Hidden: func(index string) bool { return l.hidden(index, out) },
 		}
-		if err := l.unit(ctx, src, c.due[at:], &req); err != nil {
+		results, err := l.compareUnit(ctx, src, c.due[at:], &req, w)
+		if err != nil {
 			return out, err
 		}
-		results, err := diffing.Compare(ctx, src, req)
-		if err != nil {
-			return out, fmt.Errorf("compare instant %s: %w", req.Instants[0].Requested, err)
-		}
 		if late := l.Late(req.Instants[0], req.Incorporated); late && len(out) > 0 {
+			w.undo()
 			break // its own batch: the index must hold what came before, so that its postings can be asked
 		} else if late {
 			if err := l.settle(ctx, src, req, results, byIndex); err != nil {
 				return out, err
 			}
+		}
+		if err := w.done(ctx, results); err != nil {
+			return out, err
 		}
 		for i, instant := range req.Instants {
 			cov := covered{instant: instant, meta: req.Metas[i], unit: i < len(req.Instants)-1}
@@ -100,8 +97,8 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, limit int
 }
 
 // unit fills in the instants that must be compared together, beginning with the first due one: normally it
-// alone; with later ones as long as a touched group's slice is gone (design decision 12).
-func (l *look) unit(ctx context.Context, src diffing.Source, due []timeline.Instant, req *diffing.Request) error {
+// alone; with later ones as long as a touched group's slice is gone (design decision 12), and at least so many.
+func (l *look) unit(ctx context.Context, src diffing.Source, due []timeline.Instant, least int, req *diffing.Request) error {
 	for i, instant := range due {
 		meta, err := timeline.ReadCommit(ctx, l.table.Store, table.HoodieDir, l.table.Props, instant)
 		if err != nil {
@@ -112,7 +109,7 @@ func (l *look) unit(ctx context.Context, src diffing.Source, due []timeline.Inst
 		if err != nil {
 			return err
 		}
-		if missing == nil {
+		if missing == nil && i+1 >= least {
 			return nil
 		}
 		if i == len(due)-1 {
@@ -131,14 +128,6 @@ func changeBytes(c *delta.Change) int64 {
 		n += int64(len(c.New.Raw)) / 4
 	}
 	return n
-}
-
-// completion orders copies of one record key by when they were written.
-func (l *look) completion(requested string) string {
-	if c, ok := l.table.Timeline.CompletionOf(requested); ok {
-		return c
-	}
-	return requested
 }
 
 // source is the table as diffing reads it.
@@ -223,8 +212,8 @@ func (o *known) postings(ctx context.Context, done []covered) (map[string]diffin
 	return now, nil
 }
 
-// write makes one metadata-table commit of what was gathered.
-func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []opened, done []covered) (string, error) {
+// write makes one metadata-table commit of what was gathered. known are the copies of keys afterwards.
+func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []opened, done []covered, known *mdt.Copies) (string, error) {
 	parts := make([]part, len(c.indexes))
 	for i, o := range indexes {
 		p, err := l.part(ctx, c, o, i, done)
@@ -264,6 +253,9 @@ func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []open
 				}
 			}
 			x.Frontier = mdt.Frontier{Requested: p.frontier.Requested, Completed: p.frontier.Completed, Open: p.frontier.Open}
+			if len(done) > 0 {
+				x.Copies = known
+			}
 			l.prune(x)
 		}
 		st.Commits = append(st.Commits, commit)

@@ -110,7 +110,7 @@ func (l *look) now(ctx context.Context, src source, req diffing.Request, target 
 			continue
 		}
 		err = l.table.ReadKeys(ctx, s, table.Columns{Vectors: []string{target.Vector.Column}}, keys, func(r table.Row) error {
-			at := [2]string{l.completion(r.CommitTime), r.CommitTime}
+			at := [2]string{l.table.Completion(r.CommitTime), r.CommitTime}
 			if old, seen := written[r.Key]; seen && cmp.Or(cmp.Compare(at[0], old[0]), cmp.Compare(at[1], old[1])) < 0 {
 				return nil
 			}

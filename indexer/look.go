@@ -20,8 +20,9 @@ import (
 type look struct {
 	markers.Look // of the timeline, and after archive of the archive as far as it was asked
 
-	table *table.Table
-	state *mdt.State
+	table  *table.Table
+	state  *mdt.State
+	copies CopyStats // of the batch compared last
 }
 
 // SetOf returns what an index incorporates, as its state says.

@@ -63,7 +63,7 @@ func Plan(ctx context.Context, place mdt.Place, opt SyncOptions) ([]Planned, err
 					opt.Progress(due-len(c.due)+n, due)
 				}
 			}
-			done, err := l.gather(ctx, c, indexes, limit, observe)
+			done, known, err := l.compare(ctx, c, indexes, limit, observe)
 			for _, d := range done {
 				c.set.Covered[d.instant.Requested] = d.instant.Completed
 				for i, x := range c.indexes {
@@ -73,6 +73,9 @@ func Plan(ctx context.Context, place mdt.Place, opt SyncOptions) ([]Planned, err
 			}
 			if err != nil {
 				return out, err
+			}
+			for _, x := range c.indexes {
+				x.Copies = known
 			}
 			c.due = c.due[len(done):]
 		}

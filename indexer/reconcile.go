@@ -125,6 +125,7 @@ type rebased struct {
 	claim   markers.Claim // afterwards
 	undone  []string
 	covered []covered
+	copies  *mdt.Copies // record keys that live more than once
 }
 
 func newReconciliation(ctx context.Context, place mdt.Place, st *mdt.State, opt ReconcileOptions) (*reconciliation, error) {
@@ -205,7 +206,7 @@ func (r *reconciliation) compare(ctx context.Context, x *mdt.Index) error {
 	if len(r.Writes) > 0 {
 		instant = r.Writes[len(r.Writes)-1].Requested
 	}
-	report, changes, err := coverage.Corrections(ctx, coverage.Deps{Place: r.place}, coverage.CorrectionsRequest{
+	report, changes, copies, err := coverage.Corrections(ctx, coverage.Deps{Place: r.place}, coverage.CorrectionsRequest{
 		State: r.state, Table: r.table, Index: x.Name, View: b.o.view, Generation: b.o.gen, Instant: instant, Examples: r.opt.Examples,
 		Progress: func(rows int64) {
 			if r.opt.Progress != nil {
@@ -215,6 +216,7 @@ func (r *reconciliation) compare(ctx context.Context, x *mdt.Index) error {
 	if err != nil {
 		return err
 	}
+	b.copies = copies
 	counts := diffing.Counts{}
 	for _, c := range changes {
 		counts[c.Class]++
@@ -286,7 +288,7 @@ func (r *reconciliation) needed() bool {
 		degraded := slices.ContainsFunc(r.state.Degraded, func(d mdt.DegradedGroup) bool { return d.Index == x.Name })
 		f := r.results[n]
 		if f.Corrections > 0 || f.Covered > 0 || len(f.Undone) > 0 || degraded || x.Reconcile != "" || r.Behind(claimOf(x)) ||
-			b.frontier.Completed != x.Frontier.Completed {
+			x.Copies != nil && x.Copies.More || b.frontier.Completed != x.Frontier.Completed {
 			return true
 		}
 	}
@@ -331,7 +333,7 @@ func (r *reconciliation) apply(st *mdt.State, id, completion string, files []mdt
 		x.Baseline = mdt.Baseline{Instants: b.claim.Set.Baseline, Before: b.claim.Set.Before}
 		x.Covered = b.claim.Set.Covered
 		x.Frontier = mdt.Frontier{Requested: b.frontier.Requested, Completed: b.frontier.Completed, Open: b.frontier.Open}
-		x.Reconcile = ""
+		x.Reconcile, x.Copies = "", b.copies
 		r.prune(x)
 		for _, d := range b.covered {
 			commit.Covered = append(commit.Covered, d.record(0, name, b.frontier.Completed))

@@ -31,6 +31,8 @@ type SyncResult struct {
 	Processed int
 	// Commits are the ids of the metadata-table commits that were made.
 	Commits []string
+	// Copies says what record keys that live more than once took.
+	Copies CopyStats
 }
 
 const (
@@ -74,7 +76,7 @@ func loop(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, r
 		if limit <= 0 {
 			return nil
 		}
-		n, id, err := pass(ctx, place, sk, limit, opt.Progress)
+		n, id, err := pass(ctx, place, sk, limit, opt.Progress, &res.Copies)
 		switch {
 		case errors.Is(err, errRedo):
 			if redo++; redo > staleRedos {
@@ -101,7 +103,7 @@ var errRedo = errors.New("the table moved while a batch was made")
 // pass looks at the table once and commits at most one batch. It returns the number of instants covered and the
 // commit's id, empty if nothing was due. A failure that stopped the comparison is returned after what came before
 // it was committed: by the next pass, which begins with it.
-func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int)) (int, string, error) {
+func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int), copies *CopyStats) (int, string, error) {
 	st := sk.State()
 	if err := notPaused(place, st); err != nil {
 		return 0, "", err
@@ -130,6 +132,7 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	}
 	for _, c := range all {
 		n, id, err := l.advance(ctx, place, sk, c, limit, progress)
+		copies.add(l.copies)
 		if n > 0 || id != "" || err != nil {
 			return n, id, err
 		}
@@ -148,18 +151,19 @@ func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c coh
 		return 0, "", err
 	}
 	var done []covered
+	var known *mdt.Copies
 	if len(c.due) > 0 {
 		observe := func(n int) {
 			if progress != nil {
 				progress(n, len(c.due))
 			}
 		}
-		done, err = l.gather(ctx, c, indexes, limit, observe)
+		done, known, err = l.compare(ctx, c, indexes, limit, observe)
 		if len(done) == 0 && err != nil {
 			return 0, "", moved(err)
 		}
 	}
-	id, err := l.write(ctx, sk, c, indexes, done)
+	id, err := l.write(ctx, sk, c, indexes, done, known)
 	if err != nil {
 		return 0, "", moved(err)
 	}

@@ -1,0 +1,530 @@
+package indexer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+
+	"tidemark/diffing"
+	"tidemark/generation"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/timeline"
+)
+
+// CopyStats is what finding copies of record keys took in a Sync, and what it knows in the end (design, decision 17).
+type CopyStats struct {
+	// Keys are the record keys known to live more than once, More says that there are further ones.
+	Keys int64
+	More bool
+	// Looked counts keys that were looked up in the record index.
+	Looked int64
+	// Scanned counts file groups whose key column was read because the record index could not tell, Reason says why.
+	Scanned int64
+	Reason  string
+	// Again counts batches that were compared anew because copies were found.
+	Again int64
+}
+
+func (s *CopyStats) add(o CopyStats) {
+	s.Keys, s.More = o.Keys, o.More
+	s.Looked, s.Scanned, s.Again = s.Looked+o.Looked, s.Scanned+o.Scanned, s.Again+o.Again
+	if o.Reason != "" {
+		s.Reason = o.Reason
+	}
+}
+
+// watch knows the record keys that live more than once in the table, and finds those that come to. A key that a unit of instants puts
+// into the table may live already in a group that the unit did not touch; only then can it become one with copies. So such fresh
+// keys are looked up as the table was before the batch: in the record index if there is one that can answer, else by one scan of the key
+// column of every file group. Where a copy is found the batch is compared anew with that knowledge, which is rare.
+//
+// It holds 16 bytes a fresh key. Keys that were found stay suspects for the life of the watch.
+type watch struct {
+	table   *table.Table
+	writes  []timeline.Instant
+	files   *table.Files
+	indexes []opened
+	before  func(timeline.Instant) bool // what the indexes incorporate
+
+	suspects *diffing.Suspects
+	known    map[string]mdt.CopiedKey // before the batch
+	more     bool
+
+	units   []unitSeen
+	fresh   []freshKey
+	mark    int // of the unit at hand
+	groups  []table.Group
+	numbers map[table.Group]uint32
+	asked   []askedKey // fresh keys that wait for the record index
+	found   map[copyPlace]map[uint64]bool
+	lived   []diffing.Copies // of all units, in their order
+	learned map[copyOf]int   // suspects that came up in this attempt, and the unit behind which
+
+	records *mdt.MDT
+	scan    string // why the record index cannot answer; "": it can, or was not asked yet
+	opened  bool
+	stats   CopyStats
+}
+
+// unitSeen is one unit of the batch.
+type unitSeen struct {
+	touched map[table.Group]bool
+	after   func(timeline.Instant) bool
+}
+
+// freshKey is a key that a unit put into a group.
+type freshKey struct {
+	hash        uint64
+	unit, group uint32
+}
+
+// copyOf is a group that may hold a key.
+type copyOf struct {
+	hash  uint64
+	group table.Group
+}
+
+// askedKey is a fresh key for the record index.
+type askedKey struct {
+	key  string
+	unit uint32
+}
+
+// copyPlace is a group that may hold copies of keys which a unit put elsewhere.
+type copyPlace struct {
+	unit  uint32
+	group table.Group
+}
+
+const (
+	// askBatch is how many keys are looked up in the record index at once.
+	askBatch = 4096
+	// mostAsked bounds the fresh keys that wait for a look-up: beyond it one scan of the key columns is cheaper anyway.
+	mostAsked = 1 << 18
+)
+
+// compare gathers a batch, again as long as copies of its keys come to light. It returns the copies that are known afterwards.
+func (l *look) compare(ctx context.Context, c cohort, indexes []opened, limit int, observe func(done int)) ([]covered, *mdt.Copies, error) {
+	w, err := l.watch(ctx, c, indexes)
+	if err != nil {
+		return nil, nil, err
+	}
+	for {
+		w.reset()
+		done, stop := l.gather(ctx, c, indexes, w, limit, observe)
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		again, err := w.find(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if again {
+			continue
+		}
+		in := map[string]bool{}
+		for _, d := range done {
+			in[d.instant.Requested] = true
+		}
+		known, err := w.copies(ctx, func(i timeline.Instant) bool { return in[i.Requested] || c.set.Has(i) })
+		if err != nil {
+			return nil, nil, err
+		}
+		w.stats.Keys, w.stats.More = known.Duplicates(), w.more || known != nil && known.More
+		l.copies = w.stats
+		return done, known, stop
+	}
+}
+
+// compareUnit fills in the unit that is due next and compares it: together with later instants where a slice of its groups is gone, or one of
+// another group that holds copies of its keys (design, decision 12).
+func (l *look) compareUnit(ctx context.Context, src source, due []timeline.Instant, req *diffing.Request, w *watch) ([]diffing.Result, error) {
+	for least := 1; ; {
+		req.Instants, req.Metas = nil, nil
+		if err := l.unit(ctx, src, due, least, req); err != nil {
+			return nil, err
+		}
+		w.begin(req)
+		results, err := diffing.Compare(ctx, src, *req)
+		if err == nil {
+			return results, nil
+		}
+		w.undo()
+		if least = len(req.Instants) + 1; !errors.Is(err, diffing.ErrElsewhere) || least > len(due) {
+			return nil, fmt.Errorf("compare instant %s: %w", req.Instants[0].Requested, err)
+		}
+	}
+}
+
+// watch returns the watch of a cohort, as its indexes' state knows copies.
+func (l *look) watch(ctx context.Context, c cohort, indexes []opened) (*watch, error) {
+	w := &watch{table: l.table, writes: l.Writes, indexes: indexes, before: c.set.Has, suspects: diffing.NewSuspects(), known: map[string]mdt.CopiedKey{}}
+	var err error
+	if w.files, err = l.table.Files(ctx); err != nil {
+		return nil, err
+	}
+	for _, x := range c.indexes {
+		if x.Copies == nil {
+			continue
+		}
+		w.more = w.more || x.Copies.More
+		for _, k := range x.Copies.Keys {
+			w.known[k.Key] = k
+			for _, g := range k.Groups {
+				w.suspects.Add(w.suspects.Hash([]byte(k.Key)), table.Group{Partition: g.Partition, FileID: g.FileID})
+			}
+		}
+	}
+	w.suspects.All = w.more
+	w.reset()
+	return w, nil
+}
+
+// reset forgets the units of an attempt.
+func (w *watch) reset() {
+	w.units, w.fresh, w.asked, w.lived, w.mark = nil, w.fresh[:0], nil, nil, 0
+	w.groups, w.numbers, w.found, w.learned = nil, map[table.Group]uint32{}, map[copyPlace]map[uint64]bool{}, map[copyOf]int{}
+}
+
+// begin makes a request one whose copies are watched. It is the next unit.
+func (w *watch) begin(req *diffing.Request) {
+	w.mark = len(w.fresh)
+	u, in, after := unitSeen{touched: map[table.Group]bool{}}, map[string]bool{}, req.After()
+	for _, i := range w.writes {
+		in[i.Requested] = after(i) // now: what is incorporated grows with the batch
+	}
+	u.after = table.Only(in)
+	for _, g := range diffing.Touched(req.Metas) {
+		u.touched[g] = true
+	}
+	w.units = append(w.units, u)
+	req.Fresh, req.Suspects = w, w.suspects
+}
+
+// suspect makes a key a suspect for the units that come.
+func (w *watch) suspect(key string, groups []table.Group, unit int) {
+	for _, g := range groups {
+		if p := (copyOf{w.suspects.Hash([]byte(key)), g}); w.suspects.Add(p.hash, g) {
+			w.learned[p] = unit
+		}
+	}
+}
+
+// undo takes back begin: the unit is not part of the batch.
+func (w *watch) undo() {
+	w.Reset()
+	w.units = w.units[:len(w.units)-1]
+}
+
+// Add takes in a fresh key. It is a method of diffing.Fresh.
+func (w *watch) Add(key []byte, g table.Group) error {
+	n, ok := w.numbers[g]
+	if !ok {
+		n = uint32(len(w.groups))
+		w.numbers[g], w.groups = n, append(w.groups, g)
+	}
+	unit := uint32(len(w.units) - 1)
+	w.fresh = append(w.fresh, freshKey{w.suspects.Hash(key), unit, n})
+	switch {
+	case w.scan != "" || w.more:
+	case len(w.asked) == mostAsked:
+		w.scan, w.asked = fmt.Sprintf("a commit put more than %d new keys into the table", mostAsked), nil
+	default:
+		w.asked = append(w.asked, askedKey{string(key), unit})
+	}
+	return nil
+}
+
+// Reset forgets what was added since begin. It is a method of diffing.Fresh.
+func (w *watch) Reset() {
+	w.fresh = w.fresh[:w.mark]
+	unit := uint32(len(w.units) - 1)
+	w.asked = slices.DeleteFunc(w.asked, func(a askedKey) bool { return a.unit == unit })
+}
+
+// done takes in what a unit found, and looks its fresh keys up if there are many.
+func (w *watch) done(ctx context.Context, results []diffing.Result) error {
+	if len(results) > 0 {
+		w.lived = append(w.lived, results[0].Copies...)
+		for _, c := range results[0].Copies {
+			w.suspect(c.Key, c.Groups, len(w.units)-1)
+		}
+	}
+	if len(w.asked) < askBatch {
+		return nil
+	}
+	return w.ask(ctx)
+}
+
+// ask looks the waiting keys up in the record index, as of before the batch.
+func (w *watch) ask(ctx context.Context) error {
+	for len(w.asked) > 0 && w.scan == "" {
+		n := min(len(w.asked), askBatch)
+		keys := make([]string, n)
+		for i, a := range w.asked[:n] {
+			keys[i] = a.key
+		}
+		where, err := w.lookUp(ctx, w.before, keys)
+		if err != nil {
+			return err
+		}
+		for _, a := range w.asked[:n] {
+			if at, ok := where[a.key]; ok {
+				w.note(a.unit, table.Group{Partition: at.Partition, FileID: at.FileID}, w.suspects.Hash([]byte(a.key)))
+			}
+		}
+		w.asked = w.asked[n:]
+	}
+	w.asked = nil
+	return nil
+}
+
+// lookUp asks the record index as of the instants for which in is true. Where it cannot answer, w.scan says why.
+func (w *watch) lookUp(ctx context.Context, in func(timeline.Instant) bool, keys []string) (map[string]mdt.Location, error) {
+	if !w.opened {
+		m, err := mdt.Open(ctx, w.table.Store)
+		switch {
+		case err == nil && m.HasRecordIndex():
+			w.records = m
+		case err == nil:
+			w.scan = "the table has no record index that can be used"
+		case ctx.Err() != nil:
+			return nil, err
+		default:
+			w.scan = "the metadata table cannot be read: " + err.Error()
+		}
+		w.opened = true
+	}
+	if w.scan != "" || w.records == nil {
+		return nil, nil
+	}
+	out := map[string]bool{}
+	for _, i := range w.writes {
+		if !in(i) {
+			out[i.Requested] = true
+		}
+	}
+	w.stats.Looked += int64(len(keys))
+	where, err := w.records.LookupRecordsWithout(ctx, w.table.Timeline, out, keys)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, storage.ErrStale):
+		w.scan = "the record index was compacted since: it does not tell how the table was before"
+	case err != nil:
+		w.scan = "the record index cannot be read: " + err.Error()
+	}
+	return where, nil
+}
+
+// note remembers that a group may hold a copy of a key that a unit put elsewhere.
+func (w *watch) note(unit uint32, g table.Group, hash uint64) {
+	if w.units[unit].touched[g] {
+		return
+	}
+	p := copyPlace{unit, g}
+	if w.found[p] == nil {
+		w.found[p] = map[uint64]bool{}
+	}
+	w.found[p][hash] = true
+}
+
+// find looks for the copies of the batch's fresh keys, and reports whether it found any that the comparison did not know of:
+// then the batch must be compared anew.
+func (w *watch) find(ctx context.Context) (bool, error) {
+	if err := w.ask(ctx); err != nil {
+		return false, err
+	}
+	slices.SortFunc(w.fresh, func(a, b freshKey) int {
+		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.unit, b.unit), cmp.Compare(a.group, b.group))
+	})
+	if len(w.fresh) > 0 && (w.scan != "" || w.more) {
+		w.stats.Reason = w.scan
+		if w.more {
+			w.stats.Reason = "more record keys live more than once than the state keeps"
+		}
+		if err := w.scanTable(ctx); err != nil {
+			return false, err
+		}
+	}
+	w.twice()
+	grew := false
+	for _, p := range slices.SortedFunc(maps.Keys(w.found), func(a, b copyPlace) int {
+		return cmp.Or(cmp.Compare(a.unit, b.unit), cmp.Compare(a.group.Partition, b.group.Partition), cmp.Compare(a.group.FileID, b.group.FileID))
+	}) {
+		there, err := w.still(ctx, p)
+		if err != nil {
+			return false, err
+		}
+		for hash := range there {
+			learned, late := w.learned[copyOf{hash, p.group}]
+			grew = w.suspects.Add(hash, p.group) || late && learned >= int(p.unit) || grew
+		}
+	}
+	if grew {
+		w.stats.Again++
+	}
+	return grew, nil
+}
+
+// of returns the units that put a key somewhere.
+func (w *watch) of(hash uint64) []freshKey {
+	from := sort.Search(len(w.fresh), func(i int) bool { return w.fresh[i].hash >= hash })
+	to := from
+	for to < len(w.fresh) && w.fresh[to].hash == hash {
+		to++
+	}
+	return w.fresh[from:to]
+}
+
+// twice notes keys that two units put into different groups.
+func (w *watch) twice() {
+	for i := 0; i < len(w.fresh); {
+		same := w.of(w.fresh[i].hash)
+		for j, later := range same {
+			for _, earlier := range same[:j] {
+				if earlier.unit < later.unit && earlier.group != later.group {
+					w.note(later.unit, w.groups[earlier.group], later.hash)
+				}
+			}
+		}
+		i += len(same)
+	}
+}
+
+// still returns those of the keys found in a group that it holds after the unit. A group which no earlier unit touched is as it was
+// before the batch.
+func (w *watch) still(ctx context.Context, p copyPlace) (map[uint64]bool, error) {
+	hashes, u := w.found[p], w.units[p.unit]
+	changed := slices.ContainsFunc(w.units[:p.unit], func(u unitSeen) bool { return u.touched[p.group] })
+	s, ok, err := w.files.Slice(p.group, table.Cut{In: u.after})
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return hashes, nil // the comparison finds out
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, nil
+	case !changed:
+		return hashes, nil
+	}
+	there := map[uint64]bool{}
+	err = w.table.ScanKeys(ctx, s, func(key string) bool { return hashes[w.suspects.Hash([]byte(key))] }, func(r table.Row) error {
+		there[w.suspects.Hash([]byte(r.Key))] = true
+		return nil
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return hashes, nil
+	}
+	return there, err
+}
+
+// scanTable looks for the fresh keys in the key columns of all groups as they were before the batch. Of a group that can no longer be read the
+// indexes' postings are asked.
+func (w *watch) scanTable(ctx context.Context) error {
+	gone := map[table.Group]bool{}
+	for _, g := range w.files.Groups() {
+		if !slices.ContainsFunc(w.fresh, func(k freshKey) bool { return !w.units[k.unit].touched[g] }) {
+			continue
+		}
+		s, ok, err := w.files.Slice(g, table.Cut{In: w.before})
+		if err == nil && !ok {
+			continue
+		}
+		if err == nil {
+			w.stats.Scanned++
+			err = w.table.ScanKeys(ctx, s, w.isFresh, func(r table.Row) error {
+				w.noteAll(r.Key, g)
+				return ctx.Err()
+			})
+		}
+		if errors.Is(err, storage.ErrNotFound) && ctx.Err() == nil {
+			gone[g] = true
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look for copies of record keys in %s: %w", g, err)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	for _, o := range w.indexes {
+		err := o.gen.Postings(ctx, o.view, func(p generation.Posting) error {
+			if g := (table.Group{Partition: p.Locator.Partition, FileID: p.Locator.FileID}); gone[g] {
+				w.noteAll(p.Key, g)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("look for copies of record keys in index %s: %w", o.index.Name, err)
+		}
+	}
+	return nil
+}
+
+func (w *watch) isFresh(key string) bool { return len(w.of(w.suspects.Hash([]byte(key)))) > 0 }
+
+// noteAll notes a group as a place of a key for every unit that put it elsewhere.
+func (w *watch) noteAll(key string, g table.Group) {
+	hash := w.suspects.Hash([]byte(key))
+	for _, k := range w.of(hash) {
+		w.note(k.unit, g, hash)
+	}
+}
+
+// copies returns what the state is to know after the batch, whose instants are those for which in is true.
+func (w *watch) copies(ctx context.Context, in func(timeline.Instant) bool) (*mdt.Copies, error) {
+	now := maps.Clone(w.known)
+	var single []string
+	for _, c := range w.lived {
+		delete(now, c.Key)
+		if c.Rows == 0 {
+			continue
+		}
+		k := mdt.CopiedKey{Key: c.Key, Rows: c.Rows}
+		for _, g := range c.Groups {
+			k.Groups = append(k.Groups, mdt.CopiedIn{Partition: g.Partition, FileID: g.FileID})
+		}
+		now[c.Key] = k
+	}
+	for key, k := range now {
+		if k.Rows == 1 {
+			single = append(single, key)
+		}
+	}
+	slices.Sort(single)
+	if err := w.settled(ctx, in, single, now); err != nil {
+		return nil, err
+	}
+	return mdt.NewCopies(slices.Collect(maps.Values(now)), w.more), nil
+}
+
+// settled drops keys of which one copy is left, unless the record index does not name it: then neither Hudi nor a later look-up would find
+// that copy.
+func (w *watch) settled(ctx context.Context, in func(timeline.Instant) bool, single []string, now map[string]mdt.CopiedKey) error {
+	if len(single) == 0 {
+		return nil
+	}
+	scan := w.scan
+	w.scan = ""
+	where, err := w.lookUp(ctx, in, single)
+	if err != nil {
+		return err
+	}
+	unknown := w.scan != "" && w.records != nil
+	w.scan = scan
+	for _, key := range single {
+		at, ok := where[key]
+		if g := now[key].Groups[0]; !unknown && (w.records == nil || ok && at.Partition == g.Partition && at.FileID == g.FileID) {
+			delete(now, key)
+		}
+	}
+	return nil
+}
