@@ -193,7 +193,7 @@ func (r *reconciliation) compare(ctx context.Context, x *mdt.Index) error {
 		return err
 	}
 	b := &rebased{undone: r.Undone(claim)}
-	b.claim = r.rebase(claim, b.undone)
+	b.claim = r.Rebase(claim)
 	due := SetOf(x).Due(r.Writes)
 	if err := r.read(ctx, due); err != nil {
 		return err
@@ -248,34 +248,6 @@ func (r *reconciliation) read(ctx context.Context, due []timeline.Instant) error
 		r.metas[i.Requested] = m
 	}
 	return nil
-}
-
-// rebase returns the claim of an index that holds exactly the newest snapshot: every completed data write of the active timeline
-// and everything that is archived, and nothing that was undone. The frontier is the largest that the timeline allows; an
-// older one that still stands is kept.
-func (r *reconciliation) rebase(c markers.Claim, undone []string) markers.Claim {
-	without := func(m map[string]string) map[string]string {
-		out := maps.Clone(m)
-		for _, requested := range undone {
-			delete(out, requested)
-		}
-		if out == nil {
-			out = map[string]string{}
-		}
-		return out
-	}
-	set := markers.Set{Baseline: without(c.Set.Baseline), Before: max(c.Set.Before, r.Earliest), Covered: without(c.Set.Covered)}
-	for _, w := range r.Writes {
-		if set.Baseline[w.Requested] != w.Completed {
-			delete(set.Baseline, w.Requested)
-			set.Covered[w.Requested] = w.Completed
-		}
-	}
-	old := c.Frontier
-	if slices.Contains(undone, old.Requested) {
-		old = markers.Frontier{}
-	}
-	return markers.Claim{Set: set, Frontier: markers.Compute(old, set, r.Writes, r.Pending)}
 }
 
 // needed says whether there is anything to write.

@@ -136,6 +136,34 @@ func (l Look) Against(before, after Claim) (requested string, gone bool) {
 	return "", false
 }
 
+// Rebase returns the claim of an index that was made equal to the newest snapshot: it holds every completed data write of the
+// active timeline and everything that is archived, and nothing that was undone. The frontier is the largest that the timeline
+// allows; an older one that still stands is kept.
+func (l Look) Rebase(c Claim) Claim {
+	undone := l.Undone(c)
+	without := func(m map[string]string) map[string]string {
+		out := make(map[string]string, len(m))
+		for requested, completed := range m {
+			if !slices.Contains(undone, requested) {
+				out[requested] = completed
+			}
+		}
+		return out
+	}
+	set := Set{Baseline: without(c.Set.Baseline), Before: max(c.Set.Before, l.Earliest), Covered: without(c.Set.Covered)}
+	for _, w := range l.Writes {
+		if set.Baseline[w.Requested] != w.Completed {
+			delete(set.Baseline, w.Requested)
+			set.Covered[w.Requested] = w.Completed
+		}
+	}
+	old := c.Frontier
+	if slices.Contains(undone, old.Requested) {
+		old = Frontier{}
+	}
+	return Claim{Set: set, Frontier: Compute(old, set, l.Writes, l.Pending)}
+}
+
 // Doubt is why an answer must not be called fresh; the zero Doubt is none (design decision 9).
 type Doubt struct {
 	// Undone are incorporated instants that were rolled back or restored away.

@@ -58,8 +58,8 @@ func ByCompletion(a, b timeline.Instant) int {
 type Frontier struct {
 	// Requested and Completed are the times of the frontier's instant; both empty if there is no frontier.
 	Requested, Completed string
-	// Open is the requested time of the earliest table service that was planned before the frontier and still pending when it was
-	// computed; empty if there was none. Its plan does not hold the frontier, but what it becomes is not covered by it (see Known).
+	// Open is the requested time of the earliest table service that was planned before the frontier and was not incorporated when it
+	// was computed; empty if there was none. Its plan did not hold the frontier, but what it becomes is not covered by it (see Known).
 	Open string
 	// HeldBy is the instant that the frontier cannot pass: the first one not incorporated, or a pending
 	// write. nil if the frontier stands at the newest completed data write.
@@ -101,13 +101,7 @@ func Compute(prev Frontier, set Set, writes, pending []timeline.Instant) (f Fron
 	}
 
 	f = Frontier{Requested: prev.Requested, Completed: prev.Completed}
-	defer func() {
-		for _, p := range pending {
-			if !Holds(p) && p.Action.IsWrite() && p.Requested < f.Completed && (f.Open == "" || p.Requested < f.Open) {
-				f.Open = p.Requested
-			}
-		}
-	}()
+	defer func() { f.Open = passed(f.Completed, set, writes, pending) }()
 	for i, w := range ordered {
 		if !set.Has(w) {
 			held := w
@@ -128,6 +122,26 @@ func Compute(prev Frontier, set Set, writes, pending []timeline.Instant) (f Fron
 		}
 	}
 	return f
+}
+
+// passed returns the requested time of the earliest instant that a frontier passed although it is not incorporated.
+func passed(completed string, set Set, writes, pending []timeline.Instant) (open string) {
+	mind := func(i timeline.Instant) {
+		if i.Requested < completed && (open == "" || i.Requested < open) {
+			open = i.Requested
+		}
+	}
+	for _, p := range pending {
+		if p.Action.IsWrite() {
+			mind(p)
+		}
+	}
+	for _, w := range writes {
+		if !set.Has(w) {
+			mind(w)
+		}
+	}
+	return open
 }
 
 // Valid reports whether a frontier may stand where it does on a timeline that was read anew: the rule of

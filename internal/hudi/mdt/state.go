@@ -106,7 +106,7 @@ type Baseline struct {
 type Frontier struct {
 	Requested string `json:"requested"`
 	Completed string `json:"completed"`
-	// Open is the requested time of the earliest table service that was planned before the frontier and still pending when it was
+	// Open is the requested time of the earliest table service that was planned before the frontier and was not covered when it was
 	// computed; "" = none.
 	Open string `json:"open,omitempty"`
 }
