@@ -41,9 +41,10 @@ type Block struct {
 // Delete is an entry of a delete block.
 type Delete struct {
 	Key string
-	// Ordered says that the entry carries TS as ordering value; without it the delete is one by commit time.
+	// Ordered says that the entry carries TS (and Seq) as ordering value; without it the delete is one by commit time.
 	Ordered bool
 	TS      int64
+	Seq     string
 }
 
 func (b Block) goText() string {
@@ -138,7 +139,7 @@ func (w *World) encode(b Block, t *Txn, partition, id, baseInstant string, at []
 		for _, d := range b.Keys {
 			e := logfile.Delete{Key: d.Key, Partition: partition}
 			if d.Ordered {
-				e.Ordering = logfile.Ordering{Kind: logfile.OrderingLong, Int: d.TS}
+				e.Ordering = w.ordering(d)
 			}
 			list = append(list, e)
 		}
@@ -163,6 +164,21 @@ func (w *World) encode(b Block, t *Txn, partition, id, baseInstant string, at []
 		recs = append(recs, w.avro(r, names, partition, id))
 	}
 	return logfile.AppendBlock(nil, logfile.TypeAvro, header, logfile.AvroContent(nil, recs))
+}
+
+// ordering is the ordering value of a delete that has one.
+func (w *World) ordering(d Delete) logfile.Ordering {
+	ts, seq := logfile.Ordering{Kind: logfile.OrderingLong, Int: d.TS}, logfile.Ordering{Kind: logfile.OrderingString, Bytes: []byte(d.Seq)}
+	if w.nullTS(d.Key) {
+		ts = logfile.Ordering{Null: true}
+	}
+	if w.nullSeq(d.Key) {
+		seq = logfile.Ordering{}
+	}
+	if w.TwoOrderings {
+		return logfile.Ordering{Kind: logfile.OrderingList, Parts: []logfile.Ordering{ts, seq}}
+	}
+	return ts
 }
 
 // positions is the Base64 of a 64-bit roaring bitmap of small numbers, ascending: one bucket, one container, as runs if they

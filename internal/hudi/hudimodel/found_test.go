@@ -82,7 +82,6 @@ func TestHistory_DeleteBesideCopies(t *testing.T) {
 	row := func(key, vec string) hudimodel.Row { return hudimodel.Row{Key: key, Vec: hudimodel.Hex(vec)} }
 	w := hudimodel.New(t, hudimodel.Config{MoR: true})
 	h := follow(t.Context(), t, w)
-	h.copied = map[string]bool{"0": true}
 	t1 := w.Begin("deltacommit", "BULK_INSERT")
 	t1.Base("", "g-0", row("c", "000000c000000000"), row("f", "0000004000000000"), row("0", "0000803f00000000"), row("0", "0000803f0000803f"))
 	t1.Complete()

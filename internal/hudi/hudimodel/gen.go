@@ -23,9 +23,8 @@ type Generator struct {
 	Overlap bool
 	// Clean lets the cleaner run.
 	Clean bool
-	// Copies lets inserts make further copies of a record key; Copied are the keys that ever had any.
+	// Copies lets inserts make further copies of a record key.
 	Copies bool
-	Copied map[string]bool
 
 	t       *rapid.T
 	ids     map[string]int // file groups begun, by partition
@@ -45,13 +44,21 @@ type open struct {
 var Palette = []string{"a", "b", "c", "d", "e", "f", "k|1", "k:2", "k/3", "sku:s1,lang:de", "__null__", "ключ", "日本", "\U00010348", "\uffee", "é", "e\u0301",
 	" ", "%2F", "_hoodie", "0", "00", "-1", "Z", strings.Repeat("long/", 400)}
 
+// CompositePalette are record keys of two columns.
+var CompositePalette = []string{CompositeKey("a", "en"), CompositeKey("a", "de"), CompositeKey("b", "en"), CompositeKey("b", ""), CompositeKey("", "en"),
+	CompositeKey("a:b,c", "x:y"), CompositeKey("p|q/r", "de"), CompositeKey("日本", "\U00010348"), CompositeKey("é", " "), CompositeKey(strings.Repeat("long/", 400), "en")}
+
 // Partitionings are sets of partitions of every kind.
 var Partitionings = [][]string{{""}, {"eu", "us", "ap"}, {"2026/01/01", "2026/01/02", "2026/02/01"}, {"region=a%2Fb", "region=sp ace", "region=日本"}}
 
 // NewGenerator draws the shape of a table and returns it without commits.
 func NewGenerator(w *World, t *rapid.T) *Generator {
-	g := &Generator{W: w, t: t, ids: map[string]int{}, Copied: map[string]bool{}}
-	g.Keys = Palette[:g.n(6, len(Palette), "keys")]
+	g := &Generator{W: w, t: t, ids: map[string]int{}}
+	keys := Palette
+	if w.Composite {
+		keys = CompositePalette
+	}
+	g.Keys = keys[:g.n(6, len(keys), "keys")]
 	g.Partitions = Partitionings[g.n(0, len(Partitionings)-1, "partitions")]
 	return g
 }
@@ -127,7 +134,14 @@ func (g *Generator) vector() []byte {
 }
 
 func (g *Generator) row(key string) Row {
-	return Row{Key: key, TS: int64(g.n(1, 9, "ts")), Vec: g.vector()}
+	r := Row{Key: key, TS: int64(g.n(1, 9, "ts")), Vec: g.vector()}
+	if g.W.TwoOrderings {
+		r.TS, r.Seq = (r.TS+2)/3, []string{"a", "b", "ба", "z"}[g.n(0, 3, "seq")]
+	}
+	if g.W.Second {
+		r.Vec2 = g.vector()
+	}
+	return r
 }
 
 // state is the table as a writer sees it.
@@ -248,8 +262,12 @@ func (w *World) idle(since string) bool {
 	return !slices.ContainsFunc(w.txns, func(t *Txn) bool { return t.Requested > since })
 }
 
-// settle completes a write, or leaves it pending.
+// settle completes a write, or leaves it pending. In the time of version 6 a failed one is rolled back at once.
 func (g *Generator) settle(p *open) {
+	if g.W.legacy && g.one(5, "failed") {
+		p.txn.Rollback()
+		return
+	}
 	if !g.W.legacy && g.one(6, "pending") {
 		g.pending = append(g.pending, p)
 		return
@@ -296,10 +314,6 @@ func (g *Generator) insert(s state) {
 			p.keys[k] = true
 			if g.Copies && g.one(6, "copy") {
 				rows = append(rows, g.row(k))
-				g.Copied[k] = true
-			}
-			if slices.Contains(s.live, k) {
-				g.Copied[k] = true
 			}
 		}
 		if g.W.MoR && g.one(3, "log only") {

@@ -38,7 +38,7 @@ func (g *Generator) overwrite(s state) {
 		for _, k := range some(g, keys, 0, 5, "rows") {
 			r := g.row(k)
 			if was, ok := old[k]; ok && g.one(2, "same vector") {
-				r.Vec = was.Vec
+				r.Vec, r.Vec2 = was.Vec, was.Vec2
 			}
 			rows = append(rows, r)
 			p.keys[k] = true

@@ -32,7 +32,10 @@ func (g *Generator) write(s state) {
 		if g.one(3, "same vector") {
 			for _, r := range w.Rows(home, completed) {
 				if r.Key == k {
-					c.row.Vec = r.Vec
+					c.row.Vec, c.row.Vec2 = r.Vec, r.Vec2
+					if w.Second && g.one(2, "one of two") {
+						c.row.Vec2 = g.vector()
+					}
 				}
 			}
 		}
@@ -45,7 +48,7 @@ func (g *Generator) write(s state) {
 		case what == 8: // moves to another partition or group
 			c.remove, c.moved = true, true
 			g.place(s, k, c.row, home, changes, fresh)
-		case what == 9 && w.MoR:
+		case what == 9 && w.MoR && !w.Virtual: // a partial record has no key but the stored one
 			c.part = true
 		}
 		changes[home] = append(changes[home], c)
@@ -102,8 +105,8 @@ func (g *Generator) apply(p *open, gr *Group, list []change, alone bool) {
 		return
 	}
 	logs := w.foldLogs(now.logs)
-	dead := func(key string) bool {
-		return slices.ContainsFunc(logs, func(e entry) bool { return e.key == key && e.dead })
+	dead := func(key string) bool { // a partial update over a delete that lost is defined in event time only
+		return !w.EventTime && slices.ContainsFunc(logs, func(e entry) bool { return e.key == key && e.dead })
 	}
 	var rows, parts []Row
 	var keys []Delete
@@ -121,7 +124,7 @@ func (g *Generator) apply(p *open, gr *Group, list []change, alone bool) {
 			}
 			rows = append(rows, r)
 		case c.soft:
-			keys = append(keys, Delete{Key: c.row.Key, Ordered: true, TS: c.row.TS})
+			keys = append(keys, Delete{Key: c.row.Key, Ordered: true, TS: c.row.TS, Seq: c.row.Seq})
 		case c.part && !dead(c.row.Key):
 			parts = append(parts, c.row)
 		default:
@@ -137,8 +140,15 @@ func (g *Generator) apply(p *open, gr *Group, list []change, alone bool) {
 		blocks = append(blocks, g.data(rows))
 	}
 	if len(parts) > 0 {
-		cols := pick(g, [][]string{{"ts", Vector}, {"ts", "price"}, {"ts", Vector, "price"}}, "columns")
-		if !w.EventTime && g.one(2, "no ts") {
+		choice := [][]string{{"ts", Vector}, {"ts", "price"}, {"ts", Vector, "price"}}
+		if w.Second {
+			choice = append(choice, []string{"ts", Vector2}, []string{"ts", "price", Vector2, Vector})
+		}
+		cols := pick(g, choice, "columns")
+		switch {
+		case w.EventTime && w.TwoOrderings:
+			cols = append([]string{"seq"}, cols...)
+		case !w.EventTime && g.one(2, "no ts"):
 			cols = cols[1:]
 		}
 		blocks = append(blocks, Block{Kind: pick(g, []Kind{Avro, Parquet}, "kind"), Rows: parts, Partial: cols, Positions: g.one(2, "positions")})
@@ -173,7 +183,7 @@ func (g *Generator) rewrite(gr *Group, list []change) []Row {
 			}
 		case c.remove:
 			rows = slices.Delete(rows, at, at+1)
-		case w.EventTime && c.row.TS < rows[at].TS:
+		case w.EventTime && w.compare(c.row.Key, c.row.TS, c.row.Seq, rows[at].TS, rows[at].Seq) < 0:
 		case c.soft:
 			rows = slices.Delete(rows, at, at+1)
 		default:

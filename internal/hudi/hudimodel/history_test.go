@@ -34,13 +34,12 @@ type history struct {
 	place  mdt.Place
 	cosine bool
 	index  bool
+	built  []string        // vector columns that have an index
 	in     map[string]bool // requested times of what the index incorporates
 	blind  map[table.Group]bool
-	// copied are keys of which the table had several copies: what happens to them is not compared.
-	copied map[string]bool
 }
 
-const indexName = hudimodel.Vector + "_idx"
+func indexOf(column string) string { return column + "_idx" }
 
 func follow(ctx context.Context, f failer, w *hudimodel.World) *history {
 	return &history{failer: f, ctx: ctx, w: w, place: mdt.Inside(w.Store), in: map[string]bool{}, blind: map[table.Group]bool{}}
@@ -84,22 +83,27 @@ func (h *history) create(at *hudimodel.Txn, options map[string]string) {
 	if err != nil {
 		h.fail("open committer: %v", err)
 	}
-	req := generation.CreateRequest{Column: hudimodel.Vector, AsOf: at.Requested, Place: h.place, Workers: 1}
-	if req.Options, err = generation.ParseOptions(options); err != nil {
-		h.fail("options: %v", err)
+	for _, column := range h.w.Vectors() {
+		req := generation.CreateRequest{Column: column, AsOf: at.Requested, Place: h.place, Workers: 1}
+		if req.Options, err = generation.ParseOptions(options); err != nil {
+			h.fail("options: %v", err)
+		}
+		want := h.live(upTo(at), column)
+		_, err = generation.Create(h.ctx, tb, c, req)
+		if len(want) == 0 && errors.Is(err, storage.ErrRefused) {
+			continue
+		}
+		if err != nil {
+			h.fail("create: %v", err)
+		}
+		if len(want) == 0 {
+			h.fail("an index of nothing was created")
+		}
+		h.built = append(h.built, column)
 	}
-	want := h.live(upTo(at))
-	_, err = generation.Create(h.ctx, tb, c, req)
-	if len(want) == 0 && errors.Is(err, storage.ErrRefused) {
+	if h.index = len(h.built) > 0; !h.index {
 		return
 	}
-	if err != nil {
-		h.fail("create: %v", err)
-	}
-	if len(want) == 0 {
-		h.fail("an index of nothing was created")
-	}
-	h.index = true
 	for _, t := range h.w.Completed() {
 		if upTo(at)(t) {
 			h.in[t.Requested] = true
@@ -108,10 +112,10 @@ func (h *history) create(at *hudimodel.Txn, options map[string]string) {
 	h.check("after create", true)
 }
 
-// live returns the rows that should have a posting.
-func (h *history) live(in hudimodel.In) map[string]hudimodel.Live {
+// live returns the rows that should have a posting in a column's index.
+func (h *history) live(in hudimodel.In, column string) map[string]hudimodel.Live {
 	out := h.w.ByKey(h.w.All(in))
-	maps.DeleteFunc(out, func(_ string, r hudimodel.Live) bool { return !h.w.Indexable(r.Vec, h.cosine) })
+	maps.DeleteFunc(out, func(_ string, r hudimodel.Live) bool { return !h.w.Indexable(r.Vector(column), h.cosine) })
 	return out
 }
 
@@ -119,7 +123,7 @@ func (h *history) live(in hudimodel.In) map[string]hudimodel.Live {
 type expected struct {
 	txn    *hudimodel.Txn
 	mode   string
-	counts hudimodel.Counts
+	counts map[string]hudimodel.Counts // by column
 }
 
 // expect works out the markers of the instants that are due, in completion order.
@@ -157,7 +161,10 @@ func (h *history) expect() []expected {
 				}
 			}
 		} else {
-			e.counts = h.w.Diff(unit, has, h.cosine)
+			e.counts = map[string]hudimodel.Counts{}
+			for _, column := range h.built {
+				e.counts[column] = h.w.Diff(unit, has, column, h.cosine)
+			}
 		}
 		if n > 1 {
 			e.mode = "merged"
@@ -207,11 +214,13 @@ func (h *history) sync(n int, verify bool) int {
 		h.fail("markers: %v", err)
 	}
 	for _, e := range want {
-		at := slices.IndexFunc(list, func(m coverage.Marker) bool { return m.Requested == e.txn.Requested })
-		if at < 0 {
-			h.fail("%s (%s) has no marker", e.txn, e.txn.Requested)
+		for _, column := range h.built {
+			at := slices.IndexFunc(list, func(m coverage.Marker) bool { return m.Index == indexOf(column) && m.Requested == e.txn.Requested })
+			if at < 0 {
+				h.fail("%s (%s) has no marker for %s", e.txn, e.txn.Requested, column)
+			}
+			h.compare(e, column, list[at])
 		}
-		h.compare(e, list[at])
 	}
 	h.check(fmt.Sprintf("after %d instants", r.Processed), verify)
 	return r.Processed
@@ -219,59 +228,59 @@ func (h *history) sync(n int, verify bool) int {
 
 // compare holds a marker against what whole slices say. How many unchanged rows, and rows that were and are unindexable, were looked at is
 // the product's business.
-func (h *history) compare(e expected, m coverage.Marker) {
+func (h *history) compare(e expected, column string, m coverage.Marker) {
 	h.Helper()
 	if m.Completed != e.txn.Completed || m.Action != e.txn.Action() || m.Operation != e.txn.Operation || m.Mode != e.mode {
 		h.fail("marker of %s: %+v, want mode %s", e.txn, m, e.mode)
 	}
-	if e.mode != "full" || h.touchesCopies(e.txn) {
+	if e.mode != "full" {
 		return
 	}
 	got := hudimodel.Counts{Insert: m.Counts["insert"], Update: m.Counts["vector_update"], Refresh: m.Counts["locator_refresh"], Delete: m.Counts["delete"]}
-	want := e.counts
+	all := e.counts[column]
+	want := all
 	want.Unindexable, want.Lost = 0, 0
 	if got != want {
-		h.fail("counts of %s (%s): got %+v, want %+v", e.txn, e.txn.Operation, got, want)
+		h.fail("counts of %s (%s), column %s: got %+v, want %+v", e.txn, e.txn.Operation, column, got, want)
 	}
-	if n := m.Counts["unindexable"]; n < e.counts.Lost || n > e.counts.Unindexable {
-		h.fail("%s: %d unindexable rows, want %d to %d", e.txn, n, e.counts.Lost, e.counts.Unindexable)
+	if n := m.Counts["unindexable"]; n < all.Lost || n > all.Unindexable {
+		h.fail("%s, column %s: %d unindexable rows, want %d to %d", e.txn, column, n, all.Lost, all.Unindexable)
 	}
-}
-
-// touchesCopies says whether an instant's groups ever had a key with copies.
-func (h *history) touchesCopies(t *hudimodel.Txn) bool {
-	for _, g := range t.Touched() {
-		for _, key := range g.Keys() {
-			if h.copied[key] {
-				return true
-			}
-		}
+	sum := int64(0)
+	for _, n := range m.Reasons {
+		sum += n
 	}
-	return false
+	if sum != m.Counts["unindexable"] {
+		h.fail("%s: %d unindexable rows, reasons %v", e.txn, m.Counts["unindexable"], m.Reasons)
+	}
 }
 
 // check compares all live postings with the model's rows, and lets verify do so with the table's.
 func (h *history) check(when string, verify bool) {
 	h.Helper()
-	want := h.live(h.incorporated)
+	for _, column := range h.built {
+		h.checkIndex(fmt.Sprintf("%s, column %s", when, column), column, verify)
+	}
+}
+
+func (h *history) checkIndex(when, column string, verify bool) {
+	h.Helper()
+	want := h.live(h.incorporated, column)
 	st, _, err := mdt.ReadState(h.ctx, h.place)
 	if err != nil {
 		h.fail("%s: %v", when, err)
 	}
-	view, err := mdt.OpenView(h.ctx, h.place, st, indexName)
+	view, err := mdt.OpenView(h.ctx, h.place, st, indexOf(column))
 	if err != nil {
 		h.fail("%s: %v", when, err)
 	}
-	g, err := generation.Load(h.ctx, view, st.Indexes[indexName])
+	g, err := generation.Load(h.ctx, view, st.Indexes[indexOf(column)])
 	if err != nil {
 		h.fail("%s: %v", when, err)
 	}
 	seen := map[string]bool{}
 	hidden := int64(0)
 	err = g.Postings(h.ctx, view, func(p generation.Posting) error {
-		if h.copied[p.Key] {
-			return nil
-		}
 		row, ok := want[p.Key]
 		if !ok {
 			if h.blind[table.Group{Partition: p.Locator.Partition, FileID: p.Locator.FileID}] {
@@ -284,42 +293,66 @@ func (h *history) check(when string, verify bool) {
 			return fmt.Errorf("second posting of %q", p.Key)
 		}
 		seen[p.Key] = true
-		return h.posting(g, p, row)
+		return h.posting(g, p, row, row.Vector(column))
 	})
 	if err != nil {
 		h.fail("%s: %v", when, err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {
-		if !seen[key] && !h.copied[key] {
+		if !seen[key] {
 			h.fail("%s: no posting of %q, which is live in %s/%s", when, key, want[key].Partition, want[key].FileID)
 		}
 	}
+	twice := h.twice(h.incorporated)
+	h.known(st.Indexes[indexOf(column)].Copies, twice, when)
 	if !verify {
 		return
 	}
-	rep, err := coverage.Verify(h.ctx, coverage.Deps{Place: h.place}, coverage.VerifyRequest{Examples: 100})
+	rep, err := coverage.Verify(h.ctx, coverage.Deps{Place: h.place}, coverage.VerifyRequest{Index: indexOf(column), Examples: 100})
 	if err != nil {
 		h.fail("%s: verify: %v", when, err)
 	}
-	if len(h.copied) > 0 {
-		for class, keys := range rep.Examples {
-			for _, key := range keys {
-				if !h.copied[key] && class != "unindexable" {
-					h.fail("%s: verify: %s of %q", when, class, key)
-				}
-			}
-		}
-		return
+	if !rep.OK || rep.WrongLocator != 0 || rep.ForeignFiles != 0 || rep.Checked != int64(len(want)) || rep.Hidden != hidden || rep.DuplicateKeys != int64(len(twice)) {
+		h.fail("%s: verify: %+v; want %d keys, %d hidden, %d with copies", when, *rep, len(want), hidden, len(twice))
 	}
-	if !rep.OK || rep.WrongLocator != 0 || rep.ForeignFiles != 0 || rep.Checked != int64(len(want)) || rep.Hidden != hidden {
-		h.fail("%s: verify: %+v; want %d keys, %d hidden", when, *rep, len(want), hidden)
+}
+
+// twice returns the keys that live more than once, with the groups that hold them.
+func (h *history) twice(in hudimodel.In) map[string][]mdt.CopiedIn {
+	rows, at := map[string]int{}, map[string][]mdt.CopiedIn{}
+	for _, r := range h.w.All(in) {
+		rows[r.Key]++
+		if g := (mdt.CopiedIn{Partition: r.Partition, FileID: r.FileID}); !slices.Contains(at[r.Key], g) {
+			at[r.Key] = append(at[r.Key], g)
+		}
+	}
+	maps.DeleteFunc(at, func(key string, _ []mdt.CopiedIn) bool { return rows[key] < 2 })
+	return at
+}
+
+// known compares the copies that the state knows with those of the table.
+func (h *history) known(got *mdt.Copies, want map[string][]mdt.CopiedIn, when string) {
+	h.Helper()
+	by := h.w.ByKey(h.w.All(h.incorporated))
+	for key, groups := range want {
+		k, ok := got.Find(key)
+		if !ok {
+			h.fail("%s: the state does not know the copies of %q", when, key)
+		}
+		first := mdt.CopiedIn{Partition: by[key].Partition, FileID: by[key].FileID}
+		if k.Groups[0] != first || len(k.Groups) != len(groups) || slices.ContainsFunc(groups, func(g mdt.CopiedIn) bool { return !slices.Contains(k.Groups, g) }) {
+			h.fail("%s: copies of %q: %+v, want %v, the row in %v", when, key, k, groups, first)
+		}
+	}
+	if n := got.Duplicates(); n != int64(len(want)) {
+		h.fail("%s: the state knows %d keys with copies, there are %d", when, n, len(want))
 	}
 }
 
 // posting compares one posting with the row that it stands for.
-func (h *history) posting(g *generation.Generation, p generation.Posting, r hudimodel.Live) error {
+func (h *history) posting(g *generation.Generation, p generation.Posting, r hudimodel.Live, raw []byte) error {
 	v := make([]float32, h.w.Dim)
-	if !kernel.ToFloat32(v, r.Vec, h.w.Element.Kernel()) {
+	if !kernel.ToFloat32(v, raw, h.w.Element.Kernel()) {
 		return fmt.Errorf("vector of %q", p.Key)
 	}
 	c := g.Cluster(v)
@@ -328,7 +361,7 @@ func (h *history) posting(g *generation.Generation, p generation.Posting, r hudi
 	got, want := p.Factors, code.F
 	got.VectorNorm, want.VectorNorm = 0, 0
 	if p.Cluster != c || p.Locator != at || string(p.Binary) != string(rabitq.DeltaBinary(nil, code)) || got != want {
-		return fmt.Errorf("posting of %q: %+v, want cluster %d, %+v, %x, %+v (vector %x)", p.Key, p, c, at, rabitq.DeltaBinary(nil, code), want, r.Vec)
+		return fmt.Errorf("posting of %q: %+v, want cluster %d, %+v, %x, %+v (vector %x)", p.Key, p, c, at, rabitq.DeltaBinary(nil, code), want, raw)
 	}
 	return nil
 }

@@ -70,11 +70,14 @@ func (p profile) run(t *testing.T, rt *rapid.T) {
 	cfg.Dim = rapid.IntRange(2, 4).Draw(rt, "dim")
 	cfg.Version = rapid.SampledFrom([]int{9, 8}).Draw(rt, "version")
 	cfg.Marker = rapid.Bool().Draw(rt, "marker")
+	seldom := func(what string) bool { return rapid.IntRange(0, 3).Draw(rt, what) == 3 }
+	cfg.Second, cfg.Composite, cfg.CDC = seldom("second"), seldom("composite"), seldom("cdc")
+	cfg.TwoOrderings, cfg.Nulls = cfg.EventTime && seldom("two orderings"), cfg.EventTime && seldom("nulls")
+	cfg.Virtual = !p.copies && seldom("virtual") // of copies without commit times nobody can say which one was written last
 	w := hudimodel.New(t, cfg)
 	g := hudimodel.NewGenerator(w, rt)
 	g.Overlap, g.Clean, g.Copies = p.overlap, p.clean, p.copies
 	h := follow(t.Context(), rt, w)
-	h.copied = g.Copied
 	metric := rapid.SampledFrom([]string{"l2", "cosine", "dot_product"}).Draw(rt, "metric")
 	options := map[string]string{"vector.metric": metric, "vector.num_clusters": fmt.Sprint(rapid.IntRange(1, 4).Draw(rt, "clusters")),
 		"vector.rabitq.bits": fmt.Sprint(rapid.SampledFrom([]int{4, 1, 2, 8}).Draw(rt, "bits"))}

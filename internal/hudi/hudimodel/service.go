@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"slices"
+
+	"tidemark/internal/hudi/logfile"
 )
 
 func (t *Txn) compactionPlan() []byte {
@@ -58,9 +60,15 @@ func (t *Txn) Rollback() {
 	var requests []any
 	for _, g := range t.touched {
 		var paths []any
+		if w.legacy {
+			w.rollBackBlocks(g, t, began)
+		}
 		g.files = slices.DeleteFunc(g.files, func(f *file) bool {
 			if f.txn != t {
 				return false
+			}
+			if f.log && w.legacy {
+				return true
 			}
 			paths = append(paths, "/tables/model/"+f.path)
 			w.remove(f.path)
@@ -86,6 +94,26 @@ func (t *Txn) Rollback() {
 	w.put(name+".rollback.inflight", nil)
 	w.put(name+"_"+w.tick()+".rollback", w.container(rollbackSchema, map[string]any{"startRollbackTime": began, "timeTakenInMillis": 1, "totalFilesDeleted": len(t.files),
 		"commitsRollback": []any{t.Requested}, "partitionMetadata": parts, "version": 1, "instantsRollback": []any{ref}}))
+}
+
+// rollBackBlocks undoes appends to a group as version 6 does: a command block behind them. Every second append broke off before its end.
+func (w *World) rollBackBlocks(g *Group, t *Txn, instant string) {
+	done := map[string]bool{}
+	for _, f := range slices.Backward(g.files) {
+		if f.txn != t || !f.log || done[f.path] {
+			continue
+		}
+		done[f.path] = true
+		content, _, err := w.Store.ReadFile(w.tb.Context(), f.path)
+		if err != nil {
+			w.tb.Fatalf("model: %v", err)
+		}
+		if len(w.txns)%2 == 0 {
+			content = content[:f.from+(len(content)-f.from)/2]
+		}
+		w.put(f.path, logfile.AppendBlock(content, logfile.TypeCommand, []logfile.HeaderEntry{{Key: logfile.InstantTime, Value: instant},
+			{Key: logfile.TargetInstantTime, Value: t.Requested}, {Key: logfile.CommandType, Value: "0"}}, nil))
+	}
 }
 
 func (w *World) remove(p string) {

@@ -99,8 +99,10 @@ func (g *Group) Gone(in In) bool {
 type entry struct {
 	key     string
 	dead    bool
+	block   bool // dead by an entry of a delete block
 	ordered bool // a delete with an ordering value
 	ts      int64
+	seq     string
 	row     Row
 	cols    []string // columns that row has; nil: all
 }
@@ -166,34 +168,31 @@ func (w *World) foldLogs(logs []*file) []entry {
 	for _, f := range w.effectiveFiles(logs) {
 		for _, b := range f.blocks {
 			for _, r := range b.Rows {
-				put(entry{key: r.Key, row: r, ts: r.TS, cols: b.Partial, dead: b.Partial == nil && w.deleted(r), ordered: true})
+				put(entry{key: r.Key, row: r, ts: r.TS, seq: r.Seq, cols: b.Partial, dead: b.Partial == nil && w.deleted(r), ordered: true})
 			}
 			for _, d := range b.Keys {
-				put(entry{key: d.Key, dead: true, ordered: d.Ordered, ts: d.TS})
+				put(entry{key: d.Key, dead: true, block: true, ordered: d.Ordered, ts: d.TS, seq: d.Seq})
 			}
 		}
 	}
 	return out
 }
 
+// timeless says that an entry is a delete without ordering value. Of two ordering columns one is always there.
+func (w *World) timeless(e entry) bool {
+	return e.dead && (!e.ordered || !w.TwoOrderings && w.nullTS(e.key))
+}
+
 // fold is what two log records of one key leave.
 func (w *World) fold(old, now entry) entry {
-	if !w.EventTime {
-		return overlay(now, old)
-	}
 	switch {
-	case now.dead && old.dead && !old.ordered:
+	case !w.EventTime:
+		return overlay(now, old)
+	case now.block && w.timeless(old):
 		return old
-	case now.dead && !now.ordered:
+	case w.timeless(now) || w.timeless(old):
 		return now
-	case now.dead:
-		if old.ts > now.ts {
-			return old
-		}
-		return now
-	case old.dead && !old.ordered:
-		return now
-	case now.ts >= old.ts:
+	case w.compare(now.key, now.ts, now.seq, old.ts, old.seq) >= 0:
 		return overlay(now, old)
 	}
 	return overlay(old, now)
@@ -210,10 +209,16 @@ func overlay(winner, other entry) entry {
 	if slices.Contains(winner.cols, "ts") {
 		out.row.TS = winner.row.TS
 	}
+	if slices.Contains(winner.cols, "seq") {
+		out.row.Seq = winner.row.Seq
+	}
 	if slices.Contains(winner.cols, Vector) {
 		out.row.Vec = winner.row.Vec
 	}
-	out.ts, out.cols = out.row.TS, nil
+	if slices.Contains(winner.cols, Vector2) {
+		out.row.Vec2 = winner.row.Vec2
+	}
+	out.ts, out.seq, out.cols = out.row.TS, out.row.Seq, nil
 	if other.cols != nil {
 		out.cols = append(slices.Clone(winner.cols), other.cols...)
 	}
@@ -222,7 +227,7 @@ func overlay(winner, other entry) entry {
 
 // final is what a log record leaves of a base row.
 func (w *World) final(base Row, e entry) (Row, bool) {
-	if w.EventTime && !(e.dead && !e.ordered) && e.ts < base.TS {
+	if w.EventTime && !w.timeless(e) && w.compare(base.Key, e.ts, e.seq, base.TS, base.Seq) < 0 {
 		return base, true
 	}
 	if e.dead {
@@ -342,8 +347,8 @@ type Counts struct {
 	Unindexable, Lost int64
 }
 
-// Diff compares the touched groups of a unit of instants before and after it.
-func (w *World) Diff(unit []*Txn, before In, cosine bool) Counts {
+// Diff compares a vector column in the touched groups of a unit of instants before and after it.
+func (w *World) Diff(unit []*Txn, before In, column string, cosine bool) Counts {
 	after := func(t *Txn) bool { return before(t) || slices.Contains(unit, t) }
 	var touched []*Group
 	for _, t := range unit {
@@ -362,7 +367,7 @@ func (w *World) Diff(unit []*Txn, before In, cosine bool) Counts {
 	var c Counts
 	for key, now := range b {
 		old, there := a[key]
-		had, has := there && w.Indexable(old.Vec, cosine), w.Indexable(now.Vec, cosine)
+		had, has := there && w.Indexable(old.Vector(column), cosine), w.Indexable(now.Vector(column), cosine)
 		if !has {
 			c.Unindexable++
 		}
@@ -372,14 +377,14 @@ func (w *World) Diff(unit []*Txn, before In, cosine bool) Counts {
 		case had && !has:
 			c.Delete++
 			c.Lost++
-		case had && string(old.Vec) != string(now.Vec):
+		case had && string(old.Vector(column)) != string(now.Vector(column)):
 			c.Update++
 		case had && (old.Partition != now.Partition || old.FileID != now.FileID || old.BaseInstant != now.BaseInstant || old.Position != now.Position):
 			c.Refresh++
 		}
 	}
 	for key, old := range a {
-		if _, there := b[key]; !there && w.Indexable(old.Vec, cosine) {
+		if _, there := b[key]; !there && w.Indexable(old.Vector(column), cosine) {
 			c.Delete++
 		}
 	}

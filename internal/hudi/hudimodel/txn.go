@@ -2,10 +2,13 @@ package hudimodel
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf16"
+
+	"tidemark/internal/hudi/logfile"
 )
 
 // Txn is one instant: what it wrote, and how far it has got.
@@ -17,6 +20,8 @@ type Txn struct {
 	Operation string
 	// Requested and Completed are its times; Completed is empty while it is pending.
 	Requested, Completed string
+	// Alter, if not nil, changes the content of the instant's data files before they are written, so that their metadata agrees with it.
+	Alter func(content []byte) []byte
 
 	w       *World
 	label   string
@@ -121,6 +126,13 @@ func (t *Txn) add(g *Group, f *file, content []byte) {
 	t.touch(g)
 }
 
+func (t *Txn) altered(content []byte) []byte {
+	if t.Alter == nil {
+		return content
+	}
+	return t.Alter(content)
+}
+
 func (t *Txn) token() string {
 	return fmt.Sprintf("%d-%d-%d", len(t.files), len(t.w.txns), 7*len(t.w.txns))
 }
@@ -151,10 +163,10 @@ func (t *Txn) Base(partition, id string, rows ...Row) {
 	} else {
 		footer["org.apache.spark.version"] = "3.5.9"
 	}
-	if low, high, ok := keyRange(rows, avroWriter); ok {
+	if low, high, ok := keyRange(rows, avroWriter); ok && !w.Virtual {
 		footer["hoodie_min_record_key"], footer["hoodie_max_record_key"] = low, high
 	}
-	content := w.parquet(rows, w.names(), partition, f.name, footer, []int{0, 1, 2, 3, 4}[(len(w.txns)+len(rows))%5])
+	content := t.altered(w.parquet(rows, w.names(), partition, f.name, footer, []int{0, 1, 2, 3, 4}[(len(w.txns)+len(rows))%5]))
 	stat := map[string]any{"fileId": id, "partitionPath": partition, "path": join(partition, f.name), "prevCommit": "null",
 		"numWrites": len(rows), "fileSizeInBytes": len(content), "totalWriteBytes": len(content)}
 	if !before.empty() {
@@ -169,7 +181,27 @@ func (t *Txn) Base(partition, id string, rows ...Row) {
 		stat["numInserts"] = len(rows)
 	}
 	t.add(g, f, content)
+	if w.CDC && !before.empty() {
+		stat["cdcStats"] = t.changeData(partition, id, rows)
+	}
 	t.stats[partition] = append(t.stats[partition], stat)
+}
+
+// changeData writes the file of CDC blocks that a rewrite of a group leaves beside the base file, and returns what the write stat says of it.
+func (t *Txn) changeData(partition, id string, rows []Row) map[string]any {
+	const schema = `{"type":"record","name":"Record","fields":[{"name":"op","type":["string","null"]},{"name":"record_key","type":["string","null"]}]}`
+	var recs [][]byte
+	for _, r := range rows {
+		b := append(binary.AppendVarint([]byte{0}, 1), 'u')
+		b = binary.AppendVarint(append(b, 0), int64(len(r.Key)))
+		recs = append(recs, append(b, r.Key...))
+	}
+	header := []logfile.HeaderEntry{{Key: logfile.InstantTime, Value: t.Requested}, {Key: logfile.SchemaKey, Value: schema}}
+	content := logfile.AppendBlock(nil, logfile.TypeCDC, header, logfile.AvroContent(nil, recs))
+	path := join(partition, fmt.Sprintf(".%s_%s.log.1_%s.cdc", id, t.Requested, t.token()))
+	t.strays = append(t.strays, path) // a rollback deletes it
+	t.w.put(path, content)
+	return map[string]any{path: len(content)}
 }
 
 // keyRange is the smallest and largest record key as the writer compares them: Java's strings by UTF-16 units, Spark's by bytes.
@@ -215,6 +247,7 @@ func (t *Txn) logFile(g *Group, compacted []string, blocks []Block) {
 	if w.legacy {
 		content = w.legacyLog(f, g, t, now)
 	}
+	f.from = len(content)
 	rows, deletes := 0, 0
 	for _, b := range blocks {
 		b.Rows, b.Keys = t.written(b.Rows), slices.Clone(b.Keys)
@@ -227,6 +260,7 @@ func (t *Txn) logFile(g *Group, compacted []string, blocks []Block) {
 		f.blocks = append(f.blocks, b)
 		rows, deletes = rows+len(b.Rows), deletes+len(b.Keys)
 	}
+	content = t.altered(content)
 	stat := map[string]any{"fileId": g.ID, "partitionPath": g.Partition, "path": join(g.Partition, f.name), "prevCommit": t.Requested, "baseFile": "",
 		"logFiles": []any{f.name}, "logVersion": f.version, "logOffset": 0, "numWrites": rows, "numUpdateWrites": rows, "numDeletes": deletes,
 		"fileSizeInBytes": len(content), "totalWriteBytes": len(content)}
@@ -239,6 +273,9 @@ func (t *Txn) logFile(g *Group, compacted []string, blocks []Block) {
 		if now.base != nil {
 			stat["baseFile"] = now.base.name
 		}
+	}
+	if w.CDC && now.base != nil {
+		stat["prevCommit"], stat["baseFile"] = now.instant(), now.base.name
 	}
 	if compacted != nil {
 		stat["prevCommit"], stat["totalLogFilesCompacted"] = now.instant(), len(now.logs)
@@ -305,7 +342,7 @@ func (t *Txn) CompactLogs(partition, id string) {
 	dead.Kind = Deletes
 	for _, e := range t.w.foldLogs(s.logs) {
 		if e.dead {
-			dead.Keys = append(dead.Keys, Delete{Key: e.key, Ordered: e.ordered, TS: e.ts})
+			dead.Keys = append(dead.Keys, Delete{Key: e.key, Ordered: e.ordered && !t.w.timeless(e), TS: e.ts, Seq: e.seq})
 			continue
 		}
 		r := e.row

@@ -30,13 +30,35 @@ type Config struct {
 	Upgraded bool
 	// Marker names the column op with value D as the table's delete marker.
 	Marker bool
+	// Second adds a vector column u of the same named type.
+	Second bool
+	// TwoOrderings orders by ts, then by the text seq, in tables that merge by event time.
+	TwoOrderings bool
+	// Nulls lets the rows of some keys have no ordering value, or no seq. It is always so or never for a key: Hudi cannot compare
+	// a null with a value.
+	Nulls bool
+	// Composite makes record keys of two columns, id and lang.
+	Composite bool
+	// Virtual is a table without meta columns: keys are computed.
+	Virtual bool
+	// CDC is a table with change data capture: files of CDC blocks lie beside the others, and write stats differ.
+	CDC bool
 }
 
-// Column names. Vector is the column to index.
+// Column names. Vector is the column to index, Vector2 the one that Config.Second adds.
 const (
 	Vector    = "v"
+	Vector2   = "u"
 	isDeleted = "_hoodie_is_deleted"
 )
+
+// Vectors are the table's vector columns.
+func (w *World) Vectors() []string {
+	if w.Second {
+		return []string{Vector, Vector2}
+	}
+	return []string{Vector}
+}
 
 // World is a made-up table: its files in Store, and what was written to it. It is not safe for concurrent use.
 type World struct {
@@ -75,6 +97,7 @@ type file struct {
 	rows    []Row   // of a base file, in file order
 	blocks  []Block // of a log file
 	size    int
+	from    int // of a log file: where this instant's blocks begin
 	gone    bool
 	// compacted are the instants whose logs a log compaction merged into this one.
 	compacted []string
@@ -165,6 +188,18 @@ func (w *World) writeProperties() {
 	}
 	if w.Upgraded {
 		p["hoodie.table.initial.version"] = "6"
+	}
+	if w.EventTime && w.TwoOrderings {
+		p["hoodie.table.ordering.fields"] = "ts,seq"
+	}
+	if w.Composite {
+		p["hoodie.table.recordkey.fields"], p["hoodie.table.keygenerator.type"] = "id,lang", "COMPLEX"
+	}
+	if w.Virtual {
+		p["hoodie.populate.meta.fields"] = "false"
+	}
+	if w.CDC {
+		p["hoodie.table.cdc.enabled"], p["hoodie.table.cdc.supplemental.logging.mode"] = "true", "OP_KEY_ONLY"
 	}
 	if w.Marker {
 		p["hoodie.record.merge.property.hoodie.payload.delete.field"] = "op"
