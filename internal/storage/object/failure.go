@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 	"time"
@@ -129,7 +130,7 @@ func NoAnswer(ctx context.Context, err error, endpoint string) error {
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		f.Again, f.Hint = 0, "there is no such host: check the URL and "+endpoint
-	case errors.As(err, &cert), errors.As(err, &record):
+	case errors.As(err, &cert), errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		f.Again, f.Hint = 0, "the connection cannot be trusted: check "+endpoint+" and the certificates"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &op) && op.Op == "dial":
 		f.Again, f.Hint = unreachableFor, "nothing answers there: check the network and "+endpoint

@@ -128,7 +128,7 @@ func (s *Store) do(ctx context.Context, size int64, call func(ctx context.Contex
 		unknown = true
 		s.waited.Add(int64(wait))
 		if !sleep(ctx, wait) {
-			return unknown, gaveUp(err, n, spent)
+			return unknown, fmt.Errorf("%w while waiting to try again after: %w", ctx.Err(), err)
 		}
 	}
 }

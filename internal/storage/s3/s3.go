@@ -37,6 +37,9 @@ type Options struct {
 	Region string
 	// Profile of the shared configuration files. Defaults to AWS_PROFILE.
 	Profile string
+	// AccessKey, SecretKey and SessionToken are credentials given outright. Default to the SDK's chain: AWS_ACCESS_KEY_ID and its
+	// fellows, the profile, web identity, container and machine roles.
+	AccessKey, SecretKey, SessionToken string
 	// PathStyle puts the bucket into the path, not the host name. Defaults to TIDEMARK_S3_PATH_STYLE (true or false), then
 	// to true exactly where an endpoint is given.
 	PathStyle *bool
@@ -88,6 +91,13 @@ func connect(o Options) (*sdk.Client, error) {
 	}
 	if o.Profile != "" {
 		opts = append(opts, config.WithSharedConfigProfile(o.Profile))
+	}
+	if o.AccessKey != "" {
+		opts = append(opts, config.WithCredentialsProvider(aws.CredentialsProviderFunc(
+			func(context.Context) (aws.Credentials, error) {
+				return aws.Credentials{AccessKeyID: o.AccessKey, SecretAccessKey: o.SecretKey, SessionToken: o.SessionToken,
+					Source: "options"}, nil
+			})))
 	}
 	if o.Region != "" {
 		opts = append(opts, config.WithRegion(o.Region))
@@ -153,7 +163,7 @@ func settle(ctx context.Context, err error) error {
 	case errors.As(err, &cred):
 		return &object.Failure{Kind: storage.ErrRefused, Err: errors.New("no credentials: " + cred.Error()),
 			Hint: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or run where a role gives credentials"}
-	case !errors.As(err, &answer) || answer.Response == nil:
+	case !errors.As(err, &answer) || answer.Response == nil || answer.Response.Response == nil || answer.HTTPStatusCode() == 0:
 		return object.NoAnswer(ctx, err, endpointSetting)
 	}
 	return fromAnswer(err, answer)

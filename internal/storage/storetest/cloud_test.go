@@ -1,10 +1,13 @@
 package storetest_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/azblob"
@@ -19,33 +22,36 @@ import (
 // A page of three names makes every listing of the suite go over several.
 const pageSize = 3
 
-// TestS3 sets the environment, as the SDK wants it, and therefore is not parallel with others; its parts are.
-func TestS3(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", cloudtest.Writer)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", cloudtest.Secret)
-	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	server := cloudtest.S3(t)
-	server.SetPageSize(pageSize)
-	o := s3.Options{Endpoint: server.URL, Region: cloudtest.Region}
-	run(t, func(dir string) (storage.Store, error) { return s3.New(cloudtest.Bucket, dir, o) })
+// clouds are the object stores, each with a server in this process.
+var clouds = []struct {
+	name  string
+	start func(t *testing.T) *cloudtest.Server
+	// open opens a directory of a bucket on a server at an endpoint.
+	open func(endpoint, bucket, dir string) (storage.Store, error)
+}{
+	{"S3", cloudtest.S3, func(endpoint, bucket, dir string) (storage.Store, error) {
+		return s3.New(bucket, dir, s3.Options{Endpoint: endpoint, Region: cloudtest.Region,
+			AccessKey: cloudtest.Writer, SecretKey: cloudtest.Secret})
+	}},
+	{"GS", cloudtest.GCS, func(endpoint, bucket, dir string) (storage.Store, error) {
+		return gs.New(bucket, dir, gs.Options{Endpoint: endpoint})
+	}},
+	{"Azure", cloudtest.Azure, func(endpoint, bucket, dir string) (storage.Store, error) {
+		return azblob.New("abfss://"+bucket+"@"+cloudtest.Account+".dfs.core.windows.net/"+dir,
+			azblob.Options{Endpoint: endpoint, Key: cloudtest.Key})
+	}},
 }
 
-func TestGS(t *testing.T) {
+func TestClouds(t *testing.T) {
 	t.Parallel()
-	server := cloudtest.GCS(t)
-	server.SetPageSize(pageSize)
-	o := gs.Options{Endpoint: server.URL}
-	run(t, func(dir string) (storage.Store, error) { return gs.New(cloudtest.Bucket, dir, o) })
-}
-
-func TestAzure(t *testing.T) {
-	t.Parallel()
-	server := cloudtest.Azure(t)
-	server.SetPageSize(pageSize)
-	o := azblob.Options{Endpoint: server.URL, Key: cloudtest.Key}
-	run(t, func(dir string) (storage.Store, error) {
-		return azblob.New("abfss://"+cloudtest.Bucket+"@"+cloudtest.Account+".dfs.core.windows.net/"+dir, o)
-	})
+	for _, c := range clouds {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := c.start(t)
+			server.SetPageSize(pageSize)
+			run(t, func(dir string) (storage.Store, error) { return c.open(server.URL, cloudtest.Bucket, dir) })
+		})
+	}
 }
 
 // run runs the suite, each part in a directory of its own, as it is and below the layer that repeats calls.
@@ -79,4 +85,41 @@ func TestReal(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Objects that only stand for directories are no files: names with a slash at the end, and Azure's blobs with a mark.
+func TestDirectoryMarkers(t *testing.T) {
+	t.Parallel()
+	eachCloud(t, func(t *testing.T, server *cloudtest.Server, st storage.Store) {
+		now, folder := time.Now(), map[string]string{"hdi_isfolder": "true"}
+		server.Put("t/", nil, now, nil)
+		server.Put("t/d/", nil, now, nil)
+		server.Put("t/e/", nil, now, nil)
+		server.Put("t/e/f", []byte("1"), now, nil)
+		server.Put("t//odd", []byte("1"), now, nil)
+		want := []string{"d true", "e true"}
+		if t.Name() == "TestDirectoryMarkers/Azure" {
+			server.Put("t/m", nil, now, folder)
+			server.Put("t/m/f", []byte("1"), now, nil)
+			server.Put("t/n", nil, now, folder)
+			want = append(want, "m true", "n true")
+			if _, _, err := st.ReadFile(t.Context(), "m"); !errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("read a mark: %v", err)
+			}
+			if info, err := st.Stat(t.Context(), "m"); err != nil || !info.IsDir {
+				t.Errorf("stat a mark: %+v, %v", info, err)
+			}
+		}
+		infos, err := st.List(t.Context(), "")
+		var got []string
+		for _, i := range infos {
+			got = append(got, fmt.Sprint(i.Path, " ", i.IsDir))
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("list: got %q, %v, want %q", got, err, want)
+		}
+		if infos, err := st.List(t.Context(), "d"); err != nil || len(infos) != 0 {
+			t.Errorf("list an empty directory: %v, %v", infos, err)
+		}
+	})
 }

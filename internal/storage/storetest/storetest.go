@@ -32,6 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Store) {
 		{"replace: one of many wins each round", replaceRace},
 		{"ranges are exact", ranges},
 		{"list shows direct children, sorted", list},
+		{"names are kept as they are", names},
 		{"missing things are not found", missing},
 		{"delete is idempotent", deleting},
 		{"paths that leave the root are refused", badPaths},
@@ -286,6 +287,38 @@ func list(t *testing.T, st storage.Store) {
 	}
 	if info, err := st.Stat(ctx, "d/a"); err != nil || !info.IsDir {
 		t.Errorf("stat of a directory: %+v, %v", info, err)
+	}
+}
+
+// names are parts of partition paths that real tables have, and what URLs and headers treat specially.
+func names(t *testing.T, st storage.Store) {
+	ctx := t.Context()
+	var want []string
+	for _, n := range []string{
+		"a b", "k=v", "2026-11-30 02:08:56.513", "50%", "a%2Fb", "a+b", "?q=1", "#x", "a&b", "caf\u00e9", "cafe\u0301", "\u4e16\u754c", "\U0001f30a",
+		"quo\"te", "it's", "(x)", "[0]", "{y}", "a;b", "a,b", "~t", "$v", "!x", "@at", "^c", "`b`", "<xml>", "a|b", "*", "...", " lead",
+	} {
+		path := "p/" + n + "/f " + n
+		must[storage.Info](t)(st.Create(ctx, path, []byte(n)))
+		if b, info, err := st.ReadFile(ctx, path); err != nil || string(b) != n || info.Path != path {
+			t.Errorf("%q: read %q, %+v, %v", path, b, info, err)
+		}
+		if _, err := st.Stat(ctx, path); err != nil {
+			t.Errorf("%q: stat: %v", path, err)
+		}
+		if infos, err := st.List(ctx, "p/"+n); err != nil || len(infos) != 1 || infos[0].Path != path {
+			t.Errorf("%q: list: %v, %v", path, infos, err)
+		}
+		want = append(want, "p/"+n)
+	}
+	slices.Sort(want)
+	infos, err := st.List(ctx, "p")
+	var got []string
+	for _, i := range infos {
+		got = append(got, i.Path)
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("list: got %q, %v, want %q", got, err, want)
 	}
 }
 
