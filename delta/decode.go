@@ -113,7 +113,10 @@ func (r *reader) strings() []string {
 		}
 		if n < 0 {
 			n = -n
-			r.long() // size of the block in bytes: not needed
+			if size := r.long(); size < 0 || size > int64(len(r.b)) { // in bytes; needed by those who step over the block
+				r.fail("array block longer than its record")
+				return nil
+			}
 		}
 		if n < 0 || n > int64(len(r.b)) { // every item takes at least its length byte
 			r.fail("array longer than its record")
