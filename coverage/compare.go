@@ -292,7 +292,7 @@ func (c *comparison) count(report *VerifyReport, key string, k *keyState, degrad
 	}
 	if k.copies == 0 || k.dead {
 		for _, p := range k.postings {
-			if k.copies == 0 && degraded[table.Group{Partition: p.locator.Partition, FileID: p.locator.FileID}] {
+			if degraded[table.Group{Partition: p.locator.Partition, FileID: p.locator.FileID}] {
 				note("hidden", &report.Hidden)
 			} else {
 				note("extra", &report.Extra)
