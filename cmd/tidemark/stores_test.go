@@ -3,11 +3,17 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"tidemark/internal/storage/cloudtest"
+	"tidemark/internal/storage/open"
+	"tidemark/internal/storage/retry"
 	"tidemark/internal/testkit"
 )
 
@@ -80,6 +86,50 @@ func TestObjectStores(t *testing.T) {
 			got := run(t.Context(), args, &stdout, &stderr)
 			if got != c.want || !strings.Contains(stdout.String()+stderr.String(), c.hint) {
 				t.Errorf("%q: exit code %d: %s%s", args, got, &stdout, &stderr)
+			}
+		})
+	}
+}
+
+// The same on servers that somebody started; see the test of that name in internal/storage/storetest.
+func TestReal(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"S3", "GS", "AZURE"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			base := os.Getenv("TIDEMARK_TEST_" + name)
+			if base == "" {
+				t.Skip("TIDEMARK_TEST_" + name + " is not set")
+			}
+			local := testkit.Table(t, "cow_basic")
+			url := fmt.Sprintf("%s/%d-cow_basic", base, os.Getpid())
+			st, err := open.Open(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = filepath.WalkDir(local, func(p string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				rel, err := filepath.Rel(local, p)
+				if err != nil {
+					return err
+				}
+				data, err := os.ReadFile(p)
+				if err != nil {
+					return err
+				}
+				_, err = st.Create(t.Context(), filepath.ToSlash(rel), data)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := walk(t, url), walk(t, local); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got %v\nwant %v", url, got, want)
+			}
+			if s, ok := st.(*retry.Store); ok {
+				t.Logf("%s: the copy took %+v", url, s.Stats())
 			}
 		})
 	}
