@@ -173,6 +173,15 @@ func TestFollowOracle(t *testing.T) {
 		{"cdc", "embedding", kernel.Float, nil},
 		{"cow_pending_clustering", "embedding", kernel.Float, nil},
 		{"merge_noop", "embedding", kernel.Float, nil},
+		{"custom_delete", "embedding", kernel.Float, nil},
+		{"marked_mor", "embedding", kernel.Float, nil},
+		{"marked_cow", "embedding", kernel.Float, map[string]string{"vector.metric": "l2"}},
+		{"ordering_two", "embedding", kernel.Float, nil},
+		{"ordering_null", "embedding", kernel.Float, nil},
+		{"partial_late_merge", "embedding", kernel.Float, nil},
+		{"virtual_mor", "embedding", kernel.Float, nil},
+		{"virtual_complex", "embedding", kernel.Float, map[string]string{"vector.num_clusters": "2"}},
+		{"evolved_written", "embedding", kernel.Float, nil},
 	} {
 		t.Run(tc.table, func(t *testing.T) {
 			t.Parallel()
