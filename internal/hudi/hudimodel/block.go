@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf16"
 
 	"tidemark/internal/hudi/hfile"
 	"tidemark/internal/hudi/logfile"
@@ -179,6 +180,40 @@ func (w *World) ordering(d Delete) logfile.Ordering {
 		return logfile.Ordering{Kind: logfile.OrderingList, Parts: []logfile.Ordering{ts, seq}}
 	}
 	return ts
+}
+
+// changeData writes the file of CDC blocks that a rewrite of a group leaves beside the base file, and returns what the write stat says of it.
+func (t *Txn) changeData(partition, id string, rows []Row) map[string]any {
+	const schema = `{"type":"record","name":"Record","fields":[{"name":"op","type":["string","null"]},{"name":"record_key","type":["string","null"]}]}`
+	var recs [][]byte
+	for _, r := range rows {
+		b := append(binary.AppendVarint([]byte{0}, 1), 'u')
+		b = binary.AppendVarint(append(b, 0), int64(len(r.Key)))
+		recs = append(recs, append(b, r.Key...))
+	}
+	header := []logfile.HeaderEntry{{Key: logfile.InstantTime, Value: t.Requested}, {Key: logfile.SchemaKey, Value: schema}}
+	content := logfile.AppendBlock(nil, logfile.TypeCDC, header, logfile.AvroContent(nil, recs))
+	path := join(partition, fmt.Sprintf(".%s_%s.log.1_%s.cdc", id, t.Requested, t.token()))
+	t.strays = append(t.strays, path) // a rollback deletes it
+	t.w.put(path, content)
+	return map[string]any{path: len(content)}
+}
+
+// keyRange is the smallest and largest record key as the writer compares them: Java's strings by UTF-16 units, Spark's by bytes.
+func keyRange(rows []Row, utf16Order bool) (low, high string, ok bool) {
+	compare := strings.Compare
+	if utf16Order {
+		compare = func(a, b string) int { return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b))) }
+	}
+	for i, r := range rows {
+		if i == 0 || compare(r.Key, low) < 0 {
+			low = r.Key
+		}
+		if i == 0 || compare(r.Key, high) > 0 {
+			high = r.Key
+		}
+	}
+	return low, high, len(rows) > 0
 }
 
 // positions is the Base64 of a 64-bit roaring bitmap of small numbers, ascending: one bucket, one container, as runs if they

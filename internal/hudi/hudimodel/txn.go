@@ -2,13 +2,9 @@ package hudimodel
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf16"
-
-	"tidemark/internal/hudi/logfile"
 )
 
 // Txn is one instant: what it wrote, and how far it has got.
@@ -185,40 +181,6 @@ func (t *Txn) Base(partition, id string, rows ...Row) {
 		stat["cdcStats"] = t.changeData(partition, id, rows)
 	}
 	t.stats[partition] = append(t.stats[partition], stat)
-}
-
-// changeData writes the file of CDC blocks that a rewrite of a group leaves beside the base file, and returns what the write stat says of it.
-func (t *Txn) changeData(partition, id string, rows []Row) map[string]any {
-	const schema = `{"type":"record","name":"Record","fields":[{"name":"op","type":["string","null"]},{"name":"record_key","type":["string","null"]}]}`
-	var recs [][]byte
-	for _, r := range rows {
-		b := append(binary.AppendVarint([]byte{0}, 1), 'u')
-		b = binary.AppendVarint(append(b, 0), int64(len(r.Key)))
-		recs = append(recs, append(b, r.Key...))
-	}
-	header := []logfile.HeaderEntry{{Key: logfile.InstantTime, Value: t.Requested}, {Key: logfile.SchemaKey, Value: schema}}
-	content := logfile.AppendBlock(nil, logfile.TypeCDC, header, logfile.AvroContent(nil, recs))
-	path := join(partition, fmt.Sprintf(".%s_%s.log.1_%s.cdc", id, t.Requested, t.token()))
-	t.strays = append(t.strays, path) // a rollback deletes it
-	t.w.put(path, content)
-	return map[string]any{path: len(content)}
-}
-
-// keyRange is the smallest and largest record key as the writer compares them: Java's strings by UTF-16 units, Spark's by bytes.
-func keyRange(rows []Row, utf16Order bool) (low, high string, ok bool) {
-	compare := strings.Compare
-	if utf16Order {
-		compare = func(a, b string) int { return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b))) }
-	}
-	for i, r := range rows {
-		if i == 0 || compare(r.Key, low) < 0 {
-			low = r.Key
-		}
-		if i == 0 || compare(r.Key, high) > 0 {
-			high = r.Key
-		}
-	}
-	return low, high, len(rows) > 0
 }
 
 // Log writes a log file of a group. A second call for one group makes a further version of the file.
