@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,16 +15,27 @@ import (
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/open"
+	"tidemark/internal/storage/retry"
 	"tidemark/timeline"
 )
 
 // openPlace opens the table that a path or URL names, and the place inside it where its indexes lie.
 func openPlace(ctx context.Context, url string) (mdt.Place, error) {
-	st, err := open.Open(ctx, url)
+	st, err := open.With(ctx, url, open.Options{Retry: retry.Config{Observe: repeated}})
 	if err != nil {
 		return mdt.Place{}, err
 	}
 	return mdt.Inside(st), nil
+}
+
+// noticed is the wait for a store that people would wonder about.
+const noticed = time.Second
+
+// repeated tells people why nothing moves.
+func repeated(err error, wait time.Duration) {
+	if wait >= noticed {
+		fmt.Fprintf(os.Stderr, "tidemark: %v; trying again in %v\n", err, wait.Round(time.Second))
+	}
 }
 
 // readState reads the state of a table's indexes; that of a table without any is empty, or

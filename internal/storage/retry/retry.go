@@ -35,6 +35,9 @@ type Config struct {
 	Attempt time.Duration
 	// Rate is the slowest transfer that is waited for, bytes a second. Defaults to 256 KiB.
 	Rate int64
+	// Observe is told, before each wait, what went wrong and how long the wait is. It may be called by several goroutines at
+	// once. Defaults to nobody.
+	Observe func(err error, wait time.Duration)
 }
 
 func (c *Config) setDefaults() {
@@ -126,6 +129,9 @@ func (s *Store) do(ctx context.Context, size int64, call func(ctx context.Contex
 			return unknown, gaveUp(err, n, spent)
 		}
 		unknown = true
+		if s.cfg.Observe != nil {
+			s.cfg.Observe(err, wait)
+		}
 		s.waited.Add(int64(wait))
 		if !sleep(ctx, wait) {
 			return unknown, fmt.Errorf("%w while waiting to try again after: %w", ctx.Err(), err)

@@ -103,7 +103,13 @@ func TestRepeatsWhileItHelps(t *testing.T) {
 					}
 					return nil, false
 				})
-				st := retry.New(f, retry.Config{})
+				var told time.Duration
+				st := retry.New(f, retry.Config{Observe: func(err error, wait time.Duration) {
+					if err == nil || wait <= 0 || wait > 10*time.Second {
+						t.Errorf("told %v, %v", err, wait)
+					}
+					told += wait
+				}})
 				_, err := st.Create(t.Context(), "f", []byte("1"))
 				if (err == nil) != c.wantOK {
 					t.Errorf("got %v", err)
@@ -112,7 +118,7 @@ func TestRepeatsWhileItHelps(t *testing.T) {
 					t.Errorf("spent %v, want %v to %v", spent, c.wantUntil, c.wantMax)
 				}
 				s := st.Stats()
-				if s.Calls != 1 || s.Attempts != f.calls.Load() || (s.GaveUp == 1) != (err != nil && c.again > 0) || s.Waited != time.Since(began) {
+				if s.Calls != 1 || s.Attempts != f.calls.Load() || (s.GaveUp == 1) != (err != nil && c.again > 0) || s.Waited != time.Since(began) || told != s.Waited {
 					t.Errorf("counted %+v, attempts %d", s, f.calls.Load())
 				}
 				if err != nil && c.again > 0 && (!strings.Contains(err.Error(), "call f: tried ") || storage.Hint(err) != "wait") {
