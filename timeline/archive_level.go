@@ -155,7 +155,7 @@ func (l *levelFile) ahead(at int64) []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at >= l.next && at < l.next+windowGap && l.window > 0 {
-		l.window = min(l.window*2, windowRows)
+		l.window = min(l.window*8, windowRows)
 	} else {
 		l.window = 1
 	}

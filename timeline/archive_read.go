@@ -117,30 +117,58 @@ func (a *Archive) Commit(ctx context.Context, inst Instant) (*CommitMetadata, er
 	if !inst.Action.IsWrite() || !inst.Archived {
 		return nil, wrongAction(inst, "an archived commit")
 	}
+	m, err := a.metadata(ctx, inst)
+	if err != nil {
+		return nil, err
+	}
+	return m.(*CommitMetadata), nil
+}
+
+// metadata returns the metadata of a data write or clean. What is read ahead is kept as well.
+func (a *Archive) metadata(ctx context.Context, inst Instant) (content, error) {
 	if m := a.cache.get(a.key(inst.Requested, inst.Action)); m != nil {
 		return m, nil
 	}
-	var out *CommitMetadata
+	var out content
 	err := a.content(ctx, inst, colMetadata, true, func(r levelRow, b []byte) error {
-		if !r.action.IsWrite() {
+		wanted := r.requested == inst.Requested && r.action == inst.Action
+		m, err := metadataOf(r.action, b)
+		switch {
+		case err != nil && wanted:
+			return fmt.Errorf("%s %s: %w", r.action, r.requested, err)
+		case err != nil || m == nil: // read ahead: an error is told when it is asked for
 			return nil
 		}
-		m, err := parseCommit(b, r.action == ReplaceCommit)
-		if r.requested != inst.Requested || r.action != inst.Action {
-			if err == nil {
-				m.Digest = sha256.Sum256(b)
-				a.cache.put(a.key(r.requested, r.action), m)
-			}
-			return nil // read ahead: its error is told when it is asked for
-		}
-		if err != nil {
-			return fmt.Errorf("%s %s: %w", r.action, r.requested, err)
-		}
-		m.Digest, out = sha256.Sum256(b), m
 		a.cache.put(a.key(r.requested, r.action), m)
+		if wanted {
+			out = m
+		}
 		return nil
 	})
 	return out, err
+}
+
+// metadataOf parses the metadata of a data write or clean; nil: it is another action's.
+func metadataOf(action Action, b []byte) (content, error) {
+	switch {
+	case action.IsWrite():
+		m, err := parseCommit(b, action == ReplaceCommit)
+		if err != nil {
+			return nil, err
+		}
+		m.Digest = sha256.Sum256(b)
+		return m, nil
+	case action == Clean:
+		if len(b) == 0 {
+			return nil, damaged("no metadata in its row")
+		}
+		rec, err := one(b)
+		if err != nil {
+			return nil, err
+		}
+		return cleanOf(rec), nil
+	}
+	return nil, nil
 }
 
 func (a *Archive) key(requested string, action Action) string {
@@ -192,7 +220,14 @@ func (a *Archive) content(ctx context.Context, inst Instant, column string, ahea
 
 // Clean returns the metadata of an archived clean. Errors as Commit, also for the following.
 func (a *Archive) Clean(ctx context.Context, inst Instant) (*CleanMetadata, error) {
-	return archivedRecord(ctx, a, inst, colMetadata, inst.Action == Clean, cleanOf)
+	if inst.Action != Clean || !inst.Archived {
+		return nil, wrongAction(inst, "an archived clean")
+	}
+	m, err := a.metadata(ctx, inst)
+	if err != nil {
+		return nil, err
+	}
+	return m.(*CleanMetadata), nil
 }
 
 // Rollback returns the metadata of an archived rollback.
@@ -237,88 +272,4 @@ func archivedRecord[T any](ctx context.Context, a *Archive, inst Instant, column
 		return nil
 	})
 	return out, err
-}
-
-// Writes returns what a catch-up has to look at: the archived data writes that completed after a time ("" = all), by completion,
-// then requested time. tl is the active timeline, listed before this call; what it has is left out, as is what a later
-// restore or rollback, active or archived, undid. The index columns of every level file are read, since a name bounds requested times
-// only and an instant may complete long after it was requested.
-//
-// An archived write that tl neither has nor lies before is storage.ErrStale: the archiver has passed tl, look again.
-func (a *Archive) Writes(ctx context.Context, tl *Timeline, after string) ([]Instant, error) {
-	var writes, undoers []Instant
-	for inst, err := range a.Instants(ctx, "", "") {
-		switch {
-		case err != nil:
-			return nil, err
-		case inst.Action == Rollback || inst.Action == Restore:
-			undoers = append(undoers, inst)
-		case inst.IsDataWrite() && inst.Completed > after && !tl.has(inst):
-			writes = append(writes, inst)
-		}
-	}
-	slices.SortFunc(writes, compare)
-	if len(writes) == 0 {
-		return nil, nil
-	}
-	undone, err := a.undone(ctx, tl, undoers, writes[0].Completed)
-	if err != nil {
-		return nil, err
-	}
-	writes = slices.DeleteFunc(writes, func(i Instant) bool { return undone[i.Requested] > i.Completed })
-	for _, i := range writes {
-		if tl.earliest != "" && i.Requested >= tl.earliest {
-			return nil, &storage.Error{Op: "read archive", Path: a.p.HistoryDir(a.dir), Hint: "the table archived meanwhile: try again",
-				Err: fmt.Errorf("%s %s is archived, and the look at the active timeline begins at %s: %w",
-					i.Action, i.Requested, tl.earliest, storage.ErrStale)}
-		}
-	}
-	return writes, nil
-}
-
-// undone returns what restores and rollbacks that completed after a time undid, with the completion time of the last one.
-func (a *Archive) undone(ctx context.Context, tl *Timeline, archived []Instant, after string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, inst := range slices.Concat(archived, tl.CompletedOf(Rollback), tl.CompletedOf(Restore)) {
-		if inst.Completed <= after {
-			continue
-		}
-		targets, err := a.targets(ctx, inst)
-		if err != nil {
-			return nil, err
-		}
-		for _, requested := range targets {
-			out[requested] = max(out[requested], inst.Completed)
-		}
-	}
-	return out, nil
-}
-
-// targets returns the requested times of what a completed restore or rollback, active or archived, undid.
-func (a *Archive) targets(ctx context.Context, inst Instant) (requested []string, err error) {
-	if inst.Action == Rollback {
-		var m *RollbackMetadata
-		if inst.Archived {
-			m, err = a.Rollback(ctx, inst)
-		} else {
-			m, err = ReadRollback(ctx, a.st, a.dir, a.p, inst)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return m.Instants, nil
-	}
-	var m *RestoreMetadata
-	if inst.Archived {
-		m, err = a.Restore(ctx, inst)
-	} else {
-		m, err = ReadRestore(ctx, a.st, a.dir, a.p, inst)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range m.Instants {
-		requested = append(requested, r.Requested)
-	}
-	return requested, nil
 }

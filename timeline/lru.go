@@ -29,15 +29,18 @@ type lru struct {
 
 type held struct {
 	key  string
-	m    *CommitMetadata
+	m    content
 	cost int64
 }
+
+// content is metadata that can be kept.
+type content interface{ memory() int64 }
 
 func newLRU(limit int64) *lru {
 	return &lru{limit: limit, order: chain.New(), byKey: map[string]*chain.Element{}}
 }
 
-func (c *lru) get(key string) *CommitMetadata {
+func (c *lru) get(key string) content {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.byKey[key]
@@ -51,15 +54,17 @@ func (c *lru) get(key string) *CommitMetadata {
 }
 
 // put keeps m, which nobody else has yet, unless it alone is larger than the limit.
-func (c *lru) put(key string, m *CommitMetadata) {
+func (c *lru) put(key string, m content) {
 	h := &held{key: key, m: m, cost: m.memory()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if text := m.Extra["schema"]; text == c.schema && text != "" {
-		m.Extra["schema"] = c.schema
-		h.cost -= int64(len(text))
-	} else {
-		c.schema = text
+	if m, ok := m.(*CommitMetadata); ok {
+		if text := m.Extra["schema"]; text == c.schema && text != "" {
+			m.Extra["schema"] = c.schema
+			h.cost -= int64(len(text))
+		} else {
+			c.schema = text
+		}
 	}
 	if c.byKey[key] != nil || h.cost > c.limit {
 		return
@@ -96,6 +101,20 @@ func (m *CommitMetadata) memory() int64 {
 	}
 	for _, ids := range m.Replaced {
 		n += int64(len(ids)) * 64
+	}
+	return n
+}
+
+// memory estimates the bytes that the metadata takes.
+func (m *CleanMetadata) memory() int64 {
+	n := int64(512)
+	for _, files := range []map[string][]string{m.Deleted, m.Failed} {
+		for partition, names := range files {
+			n += int64(len(partition)) + 64
+			for _, name := range names {
+				n += int64(len(name)) + 16
+			}
+		}
 	}
 	return n
 }

@@ -22,6 +22,7 @@ type Reader struct {
 	mu      sync.Mutex // guards what follows
 	last    *seen      // the last look; nil: none, or its properties have changed
 	archive *Archive
+	history history           // of the look at both timelines that went back furthest
 	schemas map[string]string // by key: the schema that a write carries, "" if none that counts
 }
 
@@ -144,7 +145,7 @@ func (r *Reader) Commit(ctx context.Context, p *Properties, inst Instant) (*Comm
 		return ReadCommit(ctx, r.st, r.dir, p, inst)
 	}
 	key := r.key(p, inst)
-	if m := r.cache.get(key); m != nil {
+	if m, ok := r.cache.get(key).(*CommitMetadata); ok {
 		return m, nil
 	}
 	m, err := ReadCommit(ctx, r.st, r.dir, p, inst)

@@ -14,6 +14,9 @@ type Timeline struct {
 	instants []Instant // completed ones by (completed, requested), then pending ones by requested time
 	byTime   map[string][]int
 	earliest string
+	// after hides archived instants that completed up to then, in a view of the timeline whole.
+	after string
+	whole *Timeline
 }
 
 // Load lists the active instants of the timeline that belongs to dir (".hoodie" for a data table, ".hoodie/metadata/.hoodie"
@@ -148,7 +151,7 @@ func (t *Timeline) deriveCompletions(zone string) {
 
 // Instants returns all instants: completed ones by (completed, requested) time, then pending ones by requested time. The
 // slice is the caller's.
-func (t *Timeline) Instants() []Instant { return slices.Clone(t.instants) }
+func (t *Timeline) Instants() []Instant { return t.where(func(Instant) bool { return true }) }
 
 // Writes returns the completed data writes by (completed, requested) time.
 func (t *Timeline) Writes() []Instant {
@@ -167,12 +170,17 @@ func (t *Timeline) CompletedOf(a Action) []Instant {
 
 func (t *Timeline) where(keep func(Instant) bool) []Instant {
 	var out []Instant
-	for _, inst := range t.instants {
-		if keep(inst) {
-			out = append(out, inst)
+	for i := range t.instants {
+		if inst := &t.instants[i]; !t.hides(inst) && keep(*inst) {
+			out = append(out, *inst)
 		}
 	}
 	return out
+}
+
+// hides says whether the view leaves an instant out.
+func (t *Timeline) hides(i *Instant) bool {
+	return i.Archived && i.Completed <= t.after && t.whole != nil
 }
 
 // With returns a timeline that has archived instants as well: Instants, Writes, CompletedOf, Find and CompletionOf know them.
@@ -190,10 +198,24 @@ func (t *Timeline) With(archived []Instant) *Timeline {
 	return out
 }
 
+// view returns what With would return without the archived instants that completed up to a time. It shares t's memory.
+func (t *Timeline) view(after string) *Timeline {
+	return &Timeline{instants: t.instants, byTime: t.byTime, earliest: t.earliest, after: after, whole: t.Whole()}
+}
+
+// Whole returns the longest history that was read for t, t itself if there is none longer: it may have archived instants that t
+// leaves out because they completed up to the time that was asked for.
+func (t *Timeline) Whole() *Timeline {
+	if t.whole != nil {
+		return t.whole
+	}
+	return t
+}
+
 // has says whether t has an instant of that requested time and completed action, in whatever state.
 func (t *Timeline) has(i Instant) bool {
 	for _, n := range t.byTime[i.Requested] {
-		if o := t.instants[n]; o.Requested == i.Requested && o.Action.Completes() == i.Action.Completes() {
+		if o := &t.instants[n]; o.Requested == i.Requested && o.Action.Completes() == i.Action.Completes() && !t.hides(o) {
 			return true
 		}
 	}
@@ -211,6 +233,9 @@ func (t *Timeline) Find(at string) (Instant, bool) {
 	best, score := Instant{}, 0
 	for _, i := range t.byTime[at] {
 		inst := t.instants[i]
+		if t.hides(&inst) {
+			continue
+		}
 		s := 1
 		if inst.State == Completed {
 			s += 1

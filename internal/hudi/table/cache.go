@@ -38,29 +38,34 @@ func (t *Table) Commit(ctx context.Context, inst timeline.Instant) (*timeline.Co
 	return t.cache.reader.Commit(ctx, t.Props, inst)
 }
 
+// clean returns the metadata of a clean, active or archived.
+func (t *Table) clean(ctx context.Context, inst timeline.Instant) (*timeline.CleanMetadata, error) {
+	if inst.Archived {
+		return t.Archive().Clean(ctx, inst)
+	}
+	return timeline.ReadClean(ctx, t.Store, HoodieDir, t.Props, inst)
+}
+
 // Archive returns the table's archived timeline.
 func (t *Table) Archive() *timeline.Archive { return t.cache.reader.Archive(t.Props) }
 
-// Since returns the same look with a longer history: its Timeline also has the archived data writes that completed after a time
-// ("" = all; timeline.Archive.Writes), and its Files ask Cut.In about them as about active ones. What was archived and
-// completed up to then is in every snapshot. When nothing was archived it is t itself. storage.ErrStale says that the table has
-// archived meanwhile: open it again.
+// Since returns the same look with a longer history: its Timeline also has the archived data writes (and cleans) that completed
+// after a time ("" = all; timeline.Archive.Writes), and its Files ask Cut.In about those writes as about active ones. What was
+// archived and completed up to then is in every snapshot. storage.ErrStale says that the table has archived meanwhile: open it
+// again.
 func (t *Table) Since(ctx context.Context, after string) (*Table, error) {
-	writes, err := t.Archive().Writes(ctx, t.Timeline, after)
+	tl, err := t.cache.reader.Since(ctx, t.Props, t.Timeline, after)
 	if err != nil {
 		return nil, fmt.Errorf("read history since %s: %w", after, err)
 	}
-	long := &Table{Store: t.Store, Props: t.Props, Timeline: t.Timeline, Schema: t.Schema, cache: t.cache, from: min(t.from, after)}
-	if len(writes) > 0 {
-		long.Timeline = t.Timeline.With(writes)
-	}
-	return long, nil
+	return &Table{Store: t.Store, Props: t.Props, Timeline: tl, Schema: t.Schema, cache: t.cache, from: min(t.from, after)}, nil
 }
 
 // facts returns what the completed instants of a look say about files. Metadata is read once for all looks.
 func (c *Cache) facts(ctx context.Context, t *Table) (*facts, error) {
+	whole := t.Timeline.Whole()
 	c.mu.Lock()
-	all, same, each := c.all, c.tl == t.Timeline, c.each
+	all, same, each := c.all, c.tl == whole, c.each
 	c.mu.Unlock()
 	if same {
 		return all, nil
@@ -81,7 +86,7 @@ func (c *Cache) facts(ctx context.Context, t *Table) (*facts, error) {
 		all.merge(f)
 		return nil
 	}
-	for _, inst := range t.Timeline.Writes() {
+	for _, inst := range whole.Writes() {
 		err := add(inst, func(f *facts) error {
 			m, err := t.Commit(ctx, inst)
 			if errors.Is(err, storage.ErrCorrupt) {
@@ -98,9 +103,9 @@ func (c *Cache) facts(ctx context.Context, t *Table) (*facts, error) {
 			return nil, err
 		}
 	}
-	for _, inst := range t.Timeline.CompletedOf(timeline.Clean) {
+	for _, inst := range whole.CompletedOf(timeline.Clean) {
 		err := add(inst, func(f *facts) error {
-			m, err := timeline.ReadClean(ctx, t.Store, HoodieDir, t.Props, inst)
+			m, err := t.clean(ctx, inst)
 			if err == nil {
 				f.addClean(m)
 			}
@@ -114,7 +119,7 @@ func (c *Cache) facts(ctx context.Context, t *Table) (*facts, error) {
 	defer c.mu.Unlock()
 	c.each = now
 	if len(all.damaged) == 0 {
-		c.tl, c.all = t.Timeline, all
+		c.tl, c.all = whole, all
 	}
 	return all, nil
 }
