@@ -323,9 +323,14 @@ func (w *watch) lookUp(ctx context.Context, in func(timeline.Instant) bool, keys
 	return where, nil
 }
 
-// note remembers that a group may hold a copy of a key that a unit put elsewhere.
+// earlier says whether a unit of the batch before this one touched a group.
+func (w *watch) earlier(unit uint32, g table.Group) bool {
+	return slices.ContainsFunc(w.units[:unit], func(u unitSeen) bool { return u.touched[g] })
+}
+
+// note remembers that a group held a copy, before the batch or after an earlier unit, of a key that a unit put elsewhere.
 func (w *watch) note(unit uint32, g table.Group, hash uint64) {
-	if w.units[unit].touched[g] {
+	if w.units[unit].touched[g] && !w.earlier(unit, g) {
 		return
 	}
 	p := copyPlace{unit, g}
@@ -362,9 +367,11 @@ func (w *watch) find(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		for hash := range there {
-			learned, late := w.learned[copyOf{hash, p.group}]
-			grew = w.suspects.Add(hash, p.group) || late && learned >= int(p.unit) || grew
+		for g, hashes := range there {
+			for hash := range hashes {
+				learned, late := w.learned[copyOf{hash, g}]
+				grew = w.suspects.Add(hash, g) || late && learned >= int(p.unit) || grew
+			}
 		}
 	}
 	if grew {
@@ -398,28 +405,42 @@ func (w *watch) twice() {
 	}
 }
 
-// still returns those of the keys found in a group that it holds after the unit. A group which no earlier unit touched is as it was
-// before the batch.
-func (w *watch) still(ctx context.Context, p copyPlace) (map[uint64]bool, error) {
-	hashes, u := w.found[p], w.units[p.unit]
-	changed := slices.ContainsFunc(w.units[:p.unit], func(u unitSeen) bool { return u.touched[p.group] })
-	s, ok, err := w.files.Slice(p.group, table.Cut{In: u.after})
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		return hashes, nil // the comparison finds out
-	case err != nil:
-		return nil, err
-	case !ok:
-		return nil, nil
-	case !changed:
-		return hashes, nil
+// still returns which of the keys found in a group live outside the unit's groups when it has ended, and where. A group which no earlier unit
+// of the batch touched is as it was before; a key of any other may have been moved, to any group that those touched.
+func (w *watch) still(ctx context.Context, p copyPlace) (map[table.Group]map[uint64]bool, error) {
+	places, u := map[table.Group]bool{p.group: true}, w.units[p.unit]
+	changed := w.earlier(p.unit, p.group)
+	if changed {
+		for _, earlier := range w.units[:p.unit] {
+			maps.Copy(places, earlier.touched)
+		}
 	}
+	there := map[table.Group]map[uint64]bool{}
+	for g := range places {
+		if u.touched[g] {
+			continue
+		}
+		s, ok, err := w.files.Slice(g, table.Cut{In: u.after})
+		if err == nil && ok && changed {
+			there[g], err = w.holding(ctx, s, w.found[p])
+		} else if err == nil && ok || errors.Is(err, storage.ErrNotFound) { // what is gone the comparison finds out
+			there[g], err = w.found[p], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return there, nil
+}
+
+// holding returns which keys a slice holds; all of them if it is gone.
+func (w *watch) holding(ctx context.Context, s table.Slice, hashes map[uint64]bool) (map[uint64]bool, error) {
 	there := map[uint64]bool{}
-	err = w.table.ScanKeys(ctx, s, func(key string) bool { return hashes[w.suspects.Hash([]byte(key))] }, func(r table.Row) error {
+	err := w.table.ScanKeys(ctx, s, func(key string) bool { return hashes[w.suspects.Hash([]byte(key))] }, func(r table.Row) error {
 		there[w.suspects.Hash([]byte(r.Key))] = true
 		return nil
 	})
-	if errors.Is(err, storage.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) && ctx.Err() == nil {
 		return hashes, nil
 	}
 	return there, err
@@ -428,10 +449,21 @@ func (w *watch) still(ctx context.Context, p copyPlace) (map[uint64]bool, error)
 // scanTable looks for the fresh keys in the key columns of all groups as they were before the batch. Of a group that can no longer be read the
 // indexes' postings are asked.
 func (w *watch) scanTable(ctx context.Context) error {
-	gone := map[table.Group]bool{}
+	gone, units := map[table.Group]bool{}, map[uint32]bool{}
+	for _, k := range w.fresh {
+		units[k.unit] = true
+	}
+	asks := func(g table.Group) bool {
+		for unit := range units {
+			if !w.units[unit].touched[g] || w.earlier(unit, g) {
+				return true
+			}
+		}
+		return false
+	}
 	for _, g := range w.files.Groups() {
-		if !slices.ContainsFunc(w.fresh, func(k freshKey) bool { return !w.units[k.unit].touched[g] }) {
-			continue
+		if !asks(g) {
+			continue // all units that put keys into the table read it themselves
 		}
 		s, ok, err := w.files.Slice(g, table.Cut{In: w.before})
 		if err == nil && !ok {
