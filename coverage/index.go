@@ -31,6 +31,12 @@ func (l *look) index(ctx context.Context, x *mdt.Index) (IndexStatus, error) {
 		s.set(StateStalled, err.Error(), storage.Hint(err))
 		return s, nil
 	}
+	if v.Behind && len(v.Vanished) == 0 {
+		if err := l.reachBack(ctx, x, &v); err != nil {
+			s.set(StateStalled, err.Error(), storage.Hint(err))
+			return s, nil
+		}
+	}
 	l.measure(&s, x, v)
 	for _, step := range []func(context.Context, *IndexStatus, *mdt.Index, Verdict) (bool, error){
 		l.absent, l.closed, l.blocked, l.moving,
@@ -106,13 +112,15 @@ func (l *look) gaps(x *mdt.Index, v Verdict) []Gap {
 		}
 		out = append(out, Gap{Requested: requested, Completed: &completed, Reason: "restored"})
 	}
-	if v.Behind {
+	if v.Behind && !v.Reached {
 		out = append(out, Gap{Requested: x.Frontier.Requested, Reason: "archived"})
 	}
 	for _, i := range v.Due {
 		reason := "pending"
 		if _, aside := l.state.Quarantine[i.Requested]; aside {
 			reason = "quarantined"
+		} else if i.Archived {
+			reason = "archived"
 		} else if i.Size == 0 {
 			reason = "failed"
 		}
@@ -215,8 +223,8 @@ func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verd
 		s.set(StateBlocked, v.Reason, l.command("reconcile", ""))
 		return true, nil
 	}
-	if v.Behind {
-		s.set(StateBlocked, v.Reason, l.rebuild(x))
+	if v.Behind && !v.Reached {
+		s.set(StateBlocked, v.Reason, l.command("reconcile", ""))
 		return true, nil
 	}
 	for _, i := range v.Unhandled {
@@ -237,6 +245,9 @@ func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verd
 		}
 		if n >= maxDueRead {
 			break
+		}
+		if i.Archived {
+			continue // the catch-up reads it
 		}
 		_, err := timeline.ReadCommit(ctx, l.deps.Place.Store, table.HoodieDir, l.props, i)
 		if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrUnsupported) {

@@ -30,12 +30,16 @@ type Verdict struct {
 	Unhandled []timeline.Instant
 	// Behind says that the frontier lies before the archive, so that commits may have been missed.
 	Behind bool
+	// Reached says that the archive reaches back to the frontier and was looked at: Due and Lag count archived commits, too, and
+	// Archived are those.
+	Reached  bool
+	Archived []timeline.Instant
 	// Reason says in one clause why the index is not fresh; empty if it is.
 	Reason string
 }
 
 // Known says whether Lag counts all that is not incorporated: not so when commits may have been archived unseen.
-func (v Verdict) Known() bool { return !v.Behind }
+func (v Verdict) Known() bool { return !v.Behind || v.Reached }
 
 // setOf returns what an index incorporates.
 func setOf(x *mdt.Index) markers.Set {

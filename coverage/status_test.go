@@ -84,7 +84,7 @@ func TestStates(t *testing.T) {
 			w.state.Quarantine = map[string]mdt.Quarantine{at(5, 0): {Reason: "disk", Attempts: 3}}
 		}, coverage.StateBlocked, false, "set aside after 3 attempts: disk", "tidemark retry /data/t " + at(5, 0)},
 		{"covered commit gone", 5, func(w *world) { w.drop(".hoodie/timeline/" + at(3, 0) + "_" + at(3, 10) + ".deltacommit") },
-			coverage.StateBlocked, false, "commit " + at(3, 0) + ", which the index holds, was rolled back", "tidemark index drop /data/t --index embedding_idx"},
+			coverage.StateBlocked, false, "commit " + at(3, 0) + ", which the index holds, was rolled back", "tidemark reconcile /data/t"},
 		{"rollback of nothing covered", 5, func(w *world) {
 			w.instant(at(6, 0)+"_"+at(6, 5)+".rollback", rollbackOf(w.t, at(5, 30)))
 		}, coverage.StateCatchingUp, false, "rollback " + at(6, 0) + " is not dealt with", "tidemark sync"},
@@ -98,13 +98,13 @@ func TestStates(t *testing.T) {
 		}, coverage.StateCatchingUp, false, "rollback", "tidemark sync"},
 		{"restore of a covered commit", 5, func(w *world) {
 			w.instant(at(6, 0)+"_"+at(6, 5)+".restore", restoreOf(w.t, at(5, 0)))
-		}, coverage.StateBlocked, false, "undid commit " + at(5, 0), "tidemark index drop"},
+		}, coverage.StateBlocked, false, "undid commit " + at(5, 0), "tidemark reconcile /data/t"},
 		{"archived past the frontier", 2, func(w *world) {
 			for _, i := range []int{1, 2, 3} {
 				w.drop(".hoodie/timeline/" + at(i, 0) + "_" + at(i, 10) + ".deltacommit")
 			}
 			w.archive(archivedWrite(1), archivedWrite(2), archivedWrite(3))
-		}, coverage.StateBlocked, false, "archived, and the index is only known to be complete up to " + at(2, 10), "tidemark index create"},
+		}, coverage.StateCatchingUp, false, "3 commits not covered, the first is deltacommit " + at(3, 0) + "; 1 of them archived", "tidemark sync /data/t"},
 		{"archived below the frontier", 5, func(w *world) {
 			for _, i := range []int{1, 2, 3} {
 				w.drop(".hoodie/timeline/" + at(i, 0) + "_" + at(i, 10) + ".deltacommit")
@@ -121,7 +121,7 @@ func TestStates(t *testing.T) {
 			for _, i := range []int{1, 2, 3} {
 				w.drop(".hoodie/timeline/" + at(i, 0) + "_" + at(i, 10) + ".deltacommit")
 			}
-		}, coverage.StateBlocked, false, "rolled back or restored away", "tidemark index drop"},
+		}, coverage.StateBlocked, false, "rolled back or restored away", "tidemark reconcile /data/t"},
 		{"column dropped", 4, func(w *world) {
 			w.instant(at(5, 0)+"_"+at(5, 10)+".deltacommit", commitOf(`{"type":"record","name":"r","fields":[{"name":"id","type":"string"}]}`))
 		}, coverage.StateFailClosed, false, "embedding is gone", "tidemark index drop"},

@@ -96,31 +96,6 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 	return out, nil
 }
 
-// unit fills in the instants that must be compared together, beginning with the first due one: normally it
-// alone; with later ones as long as a touched group's slice is gone (design decision 12), and at least so many.
-func (l *look) unit(ctx context.Context, src diffing.Source, due []timeline.Instant, least int, req *diffing.Request) error {
-	for i, instant := range due {
-		meta, err := timeline.ReadCommit(ctx, l.table.Store, table.HoodieDir, l.table.Props, instant)
-		if err != nil {
-			return fmt.Errorf("read instant %s: %w", instant.Requested, err)
-		}
-		req.Instants, req.Metas = append(req.Instants, instant), append(req.Metas, meta)
-		missing, err := diffing.Readable(src, *req)
-		if err != nil {
-			return err
-		}
-		if missing == nil && i+1 >= least {
-			return nil
-		}
-		if i == len(due)-1 {
-			return &storage.Error{Op: "compare instant", Path: req.Instants[0].Requested,
-				Err:  fmt.Errorf("no later commit replaced what is gone: %v: %w", missing, storage.ErrCorrupt),
-				Hint: "the table itself is damaged there: repair it with Hudi's tools, or restore the file"}
-		}
-	}
-	return nil
-}
-
 // changeBytes estimates what a change adds to a commit: key, code and locator.
 func changeBytes(c *delta.Change) int64 {
 	n := int64(2*len(c.Key) + 160)
@@ -256,7 +231,11 @@ func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []open
 			if len(done) > 0 {
 				x.Copies = known
 			}
+			if why := l.doubt(done); why != "" {
+				x.Reconcile = why
+			}
 			l.prune(x)
+			l.forget(x)
 		}
 		st.Commits = append(st.Commits, commit)
 		return nil

@@ -23,6 +23,8 @@ type look struct {
 	table  *table.Table
 	state  *mdt.State
 	copies CopyStats // of the batch compared last
+	long   bool      // its timeline has archived instants: see reachBack
+	hole   string    // an instant that is missing from the archive, "" if none was met
 }
 
 // SetOf returns what an index incorporates, as its state says.
@@ -67,7 +69,7 @@ func (l *look) cohorts() []cohort {
 		if _, ok := x.Active(); !ok || x.Dropped {
 			continue
 		}
-		set := SetOf(x)
+		set := l.claim(x).Set
 		var key strings.Builder
 		for _, w := range l.Writes {
 			if set.Has(w) {
@@ -98,7 +100,7 @@ func (l *look) cohorts() []cohort {
 // been rolled back.
 func (l *look) moves(c cohort) bool {
 	for _, x := range c.indexes {
-		if l.Moves(claimOf(x)) {
+		if l.Moves(l.claim(x)) {
 			return true
 		}
 	}
@@ -116,11 +118,6 @@ func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 		return &storage.Error{Op: "follow index", Path: x.Name,
 			Err:  fmt.Errorf("covered instant %s was rolled back or restored away (%d in all): %w", gone[0], len(gone), storage.ErrStale),
 			Hint: "the index holds rows that the table undid: tidemark reconcile makes it equal to the table again"}
-	}
-	if l.Behind(c) {
-		return &storage.Error{Op: "follow index", Path: x.Name,
-			Err:  fmt.Errorf("frontier %s is older than the earliest active instant %s, and the archive in between was not followed: %w", orNone(c.Frontier.Completed), l.Earliest, storage.ErrStale),
-			Hint: "drop the index and create it again; sync more often than the table archives"}
 	}
 	return nil
 }
@@ -187,11 +184,4 @@ func (l *look) checkColumn(x *mdt.Index) error {
 			Err: fmt.Errorf("vector column %s is now %s, the index was built on %d × %s: %w", x.Column, v, x.Dim, x.Element, storage.ErrRefused)}
 	}
 	return nil
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "(none)"
-	}
-	return s
 }

@@ -33,6 +33,9 @@ func Plan(ctx context.Context, place mdt.Place, opt SyncOptions) ([]Planned, err
 	if err != nil {
 		return nil, err
 	}
+	if err := l.reachBack(ctx); err != nil {
+		return nil, err
+	}
 	var out []Planned
 	for _, c := range l.cohorts() {
 		if err := l.check(ctx, c); err != nil {

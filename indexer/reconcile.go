@@ -28,6 +28,7 @@ type ReconcileOptions struct {
 	Examples int
 	// Progress is told the index and how many of its rows have been compared. Defaults to nothing.
 	Progress func(index string, rows int64)
+	only     []string // some indexes
 	// Waiting and Sink are as in SyncOptions.
 	Waiting func(reason string)
 	Sink    sink.Config
@@ -160,6 +161,8 @@ func (r *reconciliation) names(ctx context.Context) ([]string, error) {
 	switch {
 	case len(active) == 0:
 		return nil, noActive(r.place)
+	case len(r.opt.only) > 0:
+		return r.opt.only, nil
 	case r.opt.Index == "":
 		return active, nil
 	case !slices.Contains(active, r.opt.Index):

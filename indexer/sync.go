@@ -18,10 +18,20 @@ type SyncOptions struct {
 	// Progress is told after each instant how many are done and how many were due when the pass began. Defaults
 	// to nothing.
 	Progress func(done, due int)
+	// Compared is told how many rows of an index have been compared, where a catch-up ends with a reconcile. Defaults to nothing.
+	Compared func(index string, rows int64)
 	// Waiting is told before the loop waits, with the reason. Defaults to nothing.
 	Waiting func(reason string)
 	// Sink configures the sink that is used. The zero value works.
 	Sink sink.Config
+}
+
+// progress is Progress for a pass of a call that has covered some instants before.
+func (o SyncOptions) progress(before int) func(done, due int) {
+	if o.Progress == nil {
+		return nil
+	}
+	return func(done, due int) { o.Progress(before+done, before+due) }
 }
 
 // SyncResult is what a Sync did.
@@ -31,6 +41,8 @@ type SyncResult struct {
 	Processed int
 	// Commits are the ids of the metadata-table commits that were made.
 	Commits []string
+	// Reconciled is what the reconcile found that ended a catch-up over files that were gone; empty if none was needed.
+	Reconciled []Reconciled
 	// Copies says what record keys that live more than once took.
 	Copies CopyStats
 }
@@ -76,7 +88,7 @@ func loop(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, r
 		if limit <= 0 {
 			return nil
 		}
-		n, id, err := pass(ctx, place, sk, limit, opt.Progress, &res.Copies)
+		n, id, err := pass(ctx, place, sk, limit, opt.progress(res.Processed), &res.Copies)
 		switch {
 		case errors.Is(err, errRedo):
 			if redo++; redo > staleRedos {
@@ -88,7 +100,7 @@ func loop(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, r
 		case err != nil:
 			return err
 		case id == "":
-			return nil
+			return finish(ctx, place, sk, opt, res)
 		default:
 			redo = 0
 			res.Processed += n
@@ -110,6 +122,9 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	}
 	l, err := takeLook(ctx, place, st)
 	if err != nil {
+		return 0, "", err
+	}
+	if err := l.reachBack(ctx); err != nil {
 		return 0, "", err
 	}
 	all := l.cohorts()

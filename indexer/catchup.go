@@ -1,0 +1,247 @@
+package indexer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"tidemark/diffing"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/markers"
+	"tidemark/timeline"
+)
+
+// reachBack lengthens the look by the archived data writes that an active index may not hold: those that completed after a
+// frontier which fell behind the archive. Without such an index it reads nothing of the archive's content. Afterwards the
+// ordinary pass works on archived and active instants alike, in completion order. storage.ErrStale where the archive does not
+// reach back to the index.
+func (l *look) reachBack(ctx context.Context) error {
+	var behind []*mdt.Index
+	after := ""
+	for _, name := range slices.Sorted(maps.Keys(l.state.Indexes)) {
+		x := l.state.Indexes[name]
+		if _, active := x.Active(); !active || x.Dropped {
+			continue
+		}
+		claim := claimOf(x)
+		if err := l.archive(ctx, claim); err != nil {
+			return err
+		}
+		if !l.Behind(claim) {
+			continue
+		}
+		if len(behind) == 0 || x.Frontier.Completed < after {
+			after = x.Frontier.Completed
+		}
+		behind = append(behind, x)
+	}
+	if len(behind) == 0 {
+		return nil
+	}
+	long, err := l.table.Since(ctx, after)
+	if err != nil {
+		return moved(err)
+	}
+	for _, x := range behind {
+		if err := l.reaches(ctx, x); err != nil {
+			return err
+		}
+	}
+	l.table, l.long = long, true
+	l.Writes = long.Timeline.Writes()
+	return l.holes(ctx, after)
+}
+
+// reaches refuses an index whose frontier the archive does not hold any more: what lay between is not known.
+func (l *look) reaches(ctx context.Context, x *mdt.Index) error {
+	f := x.Frontier
+	if f.Completed == "" {
+		return nil // everything that is archived, but for the baseline, is looked at
+	}
+	inst, ok := l.table.Timeline.Find(f.Requested)
+	if !ok || inst.Completed != f.Completed {
+		var err error
+		if inst, ok, err = l.table.Archive().Find(ctx, f.Requested); err != nil {
+			return err
+		}
+	}
+	if ok && inst.Requested == f.Requested && inst.Completed == f.Completed {
+		return nil
+	}
+	return &storage.Error{Op: "follow index", Path: x.Name, Hint: "tidemark reconcile makes it equal to the table as it is now",
+		Err: fmt.Errorf("the archive does not hold the index's frontier, commit %s, any more, so commits after it may be missing: %w", f.Requested, storage.ErrStale)}
+}
+
+// holes looks for commits that are missing from the archive: writes that the metadata table followed after a time and that
+// neither timeline has. They may have been undone, so they prove nothing; but a catch-up that met any ends with a reconcile.
+func (l *look) holes(ctx context.Context, after string) error {
+	dir := path.Join(mdt.Inside(l.table.Store).MDTDir, table.HoodieDir)
+	props, tl, err := timeline.Open(ctx, l.table.Store, dir)
+	if err != nil {
+		return fmt.Errorf("look for gaps in the archive: %w", err)
+	}
+	known := map[string]bool{}
+	for _, i := range l.table.Timeline.Instants() {
+		known[i.Requested] = true
+	}
+	for i, err := range l.table.Archive().Instants(ctx, "", "") {
+		if err != nil {
+			return err
+		}
+		known[i.Requested] = true
+	}
+	own := map[string]bool{}
+	for _, c := range l.state.Commits {
+		own[c.ID] = true
+	}
+	look := func(i timeline.Instant) {
+		if i.Action == timeline.DeltaCommit && i.Requested > after && i.Requested < l.Earliest && !known[i.Requested] && !own[i.Requested] {
+			l.hole = cmp.Or(l.hole, i.Requested)
+		}
+	}
+	for _, i := range tl.Instants() {
+		look(i)
+	}
+	for i, err := range timeline.NewArchive(l.table.Store, dir, props).Instants(ctx, after, l.Earliest) {
+		if err != nil {
+			return fmt.Errorf("look for gaps in the archive: %w", err)
+		}
+		look(i)
+	}
+	return nil
+}
+
+// claim returns what an index says about itself, on the instants that the look has: an archived one that lies at or below its
+// frontier, or was archived before its baseline was read, is incorporated although the state does not name it any more.
+func (l *look) claim(x *mdt.Index) markers.Claim {
+	c := claimOf(x)
+	if !l.long {
+		return c
+	}
+	covered := maps.Clone(c.Set.Covered)
+	if covered == nil {
+		covered = map[string]string{}
+	}
+	for _, w := range l.Writes {
+		if w.Archived && !c.Set.Has(w) && (w.Completed <= x.Frontier.Completed || w.Requested < x.Baseline.Before) {
+			covered[w.Requested] = w.Completed
+		}
+	}
+	c.Set.Covered = covered
+	return c
+}
+
+// forget drops archived instants at or below the frontier from what the state names, as the archiver took them before they
+// were covered.
+func (l *look) forget(x *mdt.Index) {
+	if !l.long {
+		return
+	}
+	for _, w := range l.Writes {
+		if w.Archived && w.Completed <= x.Frontier.Completed {
+			delete(x.Covered, w.Requested)
+		}
+	}
+}
+
+// doubt says why an index must be compared with the whole table after a batch; "" if it need not be (design, decision 12).
+func (l *look) doubt(done []covered) string {
+	for _, d := range done {
+		if d.unit {
+			return fmt.Sprintf("the files of commit %s were gone when it was compared", d.instant.Requested)
+		}
+	}
+	if l.hole != "" && len(done) > 0 {
+		return fmt.Sprintf("the metadata table followed %s, which neither timeline has", l.hole)
+	}
+	return ""
+}
+
+// finish ends a sync that has nothing more to cover: indexes that a catch-up over gone files left in doubt are compared with
+// the whole table.
+func finish(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, res *SyncResult) error {
+	var doubtful []string
+	for name, x := range sk.State().Indexes {
+		if _, active := x.Active(); active && !x.Dropped && x.Reconcile != "" {
+			doubtful = append(doubtful, name)
+		}
+	}
+	if len(doubtful) == 0 {
+		return nil
+	}
+	slices.Sort(doubtful)
+	done, err := reconcile(ctx, place, sk, ReconcileOptions{only: doubtful, Progress: opt.Compared})
+	if err != nil {
+		return fmt.Errorf("compare with the whole table after the catch-up: %w", err)
+	}
+	res.Reconciled = done
+	for _, r := range done {
+		if r.Commit != "" && !slices.Contains(res.Commits, r.Commit) {
+			res.Commits = append(res.Commits, r.Commit)
+		}
+		res.Processed += r.Covered
+	}
+	return nil
+}
+
+// unit fills in the instants that must be compared together, beginning with the first due one: normally it
+// alone; with later ones as long as a touched group's slice is gone (design decision 12). A group is looked at when an instant
+// touches it, and only then: the others' slices do not change. It has at
+// least so many instants, where there are.
+func (l *look) unit(ctx context.Context, src source, due []timeline.Instant, least int, req *diffing.Request) error {
+	missing := map[table.Group]error{}
+	var gone map[string]bool // files, once a slice is missed
+	in := map[string]bool{}
+	after := func(i timeline.Instant) bool { return in[i.Requested] || req.Incorporated(i) }
+	for i, instant := range due {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		meta, err := l.table.Commit(ctx, instant)
+		if err != nil {
+			return fmt.Errorf("read instant %s: %w", instant.Requested, err)
+		}
+		req.Instants, req.Metas = append(req.Instants, instant), append(req.Metas, meta)
+		in[instant.Requested] = true
+		lost := map[table.Group]bool{}
+		for _, s := range meta.Stats {
+			if s.Path != "" && gone[path.Join(s.Partition, path.Base(s.Path))] {
+				lost[table.Group{Partition: s.Partition, FileID: s.FileID}] = true
+			}
+		}
+		for _, g := range diffing.Touched([]*timeline.CommitMetadata{meta}) {
+			if missing[g] != nil && lost[g] {
+				continue // its own files are gone as well
+			}
+			_, _, err := src.Slice(g, after)
+			if err == nil {
+				delete(missing, g)
+			} else if errors.Is(err, storage.ErrNotFound) {
+				missing[g] = err
+				if gone == nil {
+					gone = src.files.Gone()
+				}
+			} else {
+				return fmt.Errorf("find slice of %s after %s: %w", g, instant.Requested, err)
+			}
+		}
+		if len(missing) == 0 && i+1 >= least {
+			return nil
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	groups := slices.SortedFunc(maps.Keys(missing), func(a, b table.Group) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.FileID, b.FileID))
+	})
+	return &storage.Error{Op: "compare instant", Path: req.Instants[0].Requested,
+		Err:  fmt.Errorf("no later commit replaced what is gone: %v: %w", missing[groups[0]], storage.ErrCorrupt),
+		Hint: "the table itself is damaged there: repair it with Hudi's tools, or restore the file"}
+}
