@@ -138,9 +138,14 @@ func Status(ctx context.Context, d Deps) ([]IndexStatus, error) {
 	}
 	var out []IndexStatus
 	for _, name := range names {
-		s, err := l.index(ctx, l.state.Indexes[name])
-		if err != nil {
+		x := l.state.Indexes[name]
+		s, err := l.index(ctx, x)
+		if err != nil && ctx.Err() != nil {
 			return nil, err
+		}
+		if err != nil { // a damaged archive, for one
+			s = l.blank(x)
+			s.set(StateStalled, fmt.Sprintf("the table cannot be read: %v", err), storage.Hint(err))
 		}
 		out = append(out, s)
 	}
