@@ -180,6 +180,9 @@ func (c *client) Delete(ctx context.Context, key string) error {
 	return err
 }
 
+// maxReason bounds how much is shown of why no credentials were found.
+const maxReason = 500
+
 // settle gives an SDK error its meaning.
 func settle(ctx context.Context, err error) error {
 	var content *storage.ContentError
@@ -189,12 +192,11 @@ func settle(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &content):
 		return err
-	case errors.As(err, &login):
-		return &object.Failure{Kind: storage.ErrRefused, Err: err, Hint: "the credentials are wrong or expired"}
 	case errors.As(err, &answer):
 		return fromAnswer(answer)
-	case errors.As(err, &none) && strings.Contains(err.Error(), "Credential"):
-		return &object.Failure{Kind: storage.ErrRefused, Err: errors.New("no credentials: " + err.Error()),
+	case errors.As(err, &login), errors.As(err, &none) && strings.Contains(err.Error(), "Credential"):
+		text := strings.Join(strings.Fields(err.Error()), " ") // one line, of a page
+		return &object.Failure{Kind: storage.ErrRefused, Err: errors.New("no credentials: " + strings.ToValidUTF8(text[:min(len(text), maxReason)], "")),
 			Hint: "set AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_KEY, log in, or run where an identity gives credentials"}
 	}
 	return object.NoAnswer(ctx, err, endpointSetting)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -121,6 +122,14 @@ func (f *Failure) Throttled() *Failure {
 func NoAnswer(ctx context.Context, err error, endpoint string) error {
 	if done := ctx.Err(); done != nil {
 		return fmt.Errorf("%w (%w)", done, err)
+	}
+	// Only the host of the URL is shown: a query may hold a signature, and paths are named by the caller.
+	if asked := (*url.Error)(nil); errors.As(err, &asked) {
+		host := ""
+		if u, bad := url.Parse(asked.URL); bad == nil {
+			host = u.Host
+		}
+		err = fmt.Errorf("ask %s: %w", host, asked.Err)
 	}
 	f := &Failure{Err: err, Again: brokenFor, Hint: "look at the network; the same command can be run again, nothing is lost"}
 	var dns *net.DNSError

@@ -289,6 +289,9 @@ func TestPlacesThatAreNotThere(t *testing.T) {
 					} else if !errors.Is(err, p.kind) {
 						t.Errorf("%s: %s: got %v", p.name, what, err)
 					}
+					if strings.Contains(err.Error(), "://") {
+						t.Errorf("%s: %s: a URL, with what may be a signature, in %v", p.name, what, err)
+					}
 					if storage.Again(err) != p.again || !strings.Contains(storage.Hint(err), p.hint) {
 						t.Errorf("%s: %s: %v, again %v, hint %q", p.name, what, err, storage.Again(err), storage.Hint(err))
 					}
