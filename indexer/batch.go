@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"tidemark/delta"
+	"tidemark/delta/batch"
 	"tidemark/diffing"
 	"tidemark/generation"
 	"tidemark/internal/hudi/mdt"
@@ -33,8 +34,9 @@ type covered struct {
 }
 
 // gather compares due instants one by one in completion order until a bound is reached. A unit of instants is
-// never split. It returns what could be compared and the failure that stopped it, if any. w watches for copies of keys.
-func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch, limit int, observe func(done int)) ([]covered, error) {
+// never split. It returns what could be compared and the failure that stopped it, if any; t has the changes of the former. w watches for
+// copies of keys.
+func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch, t *taken, limit int, observe func(done int)) ([]covered, error) {
 	targets := make([]diffing.Target, len(c.indexes))
 	byIndex := map[string]*known{}
 	for i, x := range c.indexes {
@@ -43,35 +45,41 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 			return nil, err
 		}
 		targets[i] = diffing.Target{Index: x.Name, Vector: v, Metric: indexes[i].gen.Metric}
-		byIndex[x.Name] = &known{opened: indexes[i]}
+		byIndex[x.Name] = &known{opened: indexes[i], batch: t.batches[i]}
 	}
 	src := source{table: l.table, files: w.files}
 	in := map[string]bool{}
 	var out []covered
-	var size int64
 	for at := 0; at < len(c.due) && len(out) < limit; {
 		req := diffing.Request{
 			Incorporated: func(i timeline.Instant) bool { return in[i.Requested] || c.set.Has(i) },
 			Completion:   l.table.Completion,
 			Targets:      targets,
 			Known: func(ctx context.Context, index string) (map[string]diffing.Posting, error) {
-				return byIndex[index].postings(ctx, out)
+				return byIndex[index].postings(ctx)
 			},
 			Hidden: func(index string) bool { return l.hidden(index, out) },
 		}
-		results, err := l.compareUnit(ctx, src, c.due[at:], &req, w)
+		results, err := l.compareUnit(ctx, src, c.due[at:], &req, w, t)
 		if err != nil {
 			return out, err
 		}
-		if late := l.Late(req.Instants[0], req.Incorporated); late && len(out) > 0 {
+		late := l.Late(req.Instants[0], req.Incorporated)
+		if late && len(out) > 0 {
 			w.undo()
 			break // its own batch: the index must hold what came before, so that its postings can be asked
-		} else if late {
+		}
+		if late {
 			if err := l.settle(ctx, src, req, results, byIndex); err != nil {
+				return out, err
+			}
+			if err = t.addAll(ctx, results); err != nil {
+				t.Reset()
 				return out, err
 			}
 		}
 		if err := w.done(ctx, results); err != nil {
+			t.Reset()
 			return out, err
 		}
 		for i, instant := range req.Instants {
@@ -83,26 +91,12 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 			out = append(out, cov)
 		}
 		at += len(req.Instants)
-		for _, r := range results {
-			for i := range r.Changes {
-				size += changeBytes(&r.Changes[i])
-			}
-		}
 		observe(len(out))
-		if size >= maxBatchBytes {
+		if t.size() >= maxBatchBytes {
 			break
 		}
 	}
 	return out, nil
-}
-
-// changeBytes estimates what a change adds to a commit: key, code and locator.
-func changeBytes(c *delta.Change) int64 {
-	n := int64(2*len(c.Key) + 160)
-	if c.New != nil {
-		n += int64(len(c.New.Raw)) / 4
-	}
-	return n
 }
 
 // source is the table as diffing reads it.
@@ -151,14 +145,16 @@ func openIndex(ctx context.Context, place mdt.Place, st *mdt.State, x *mdt.Index
 	return opened{index: x, view: view, gen: gen}, nil
 }
 
-// known reads an index's postings when a comparison first asks for them.
+// known reads an index's postings when a comparison first asks for them. They are held for the batch, about 200 bytes and the record
+// key each: only where a preceding slice is or was gone.
 type known struct {
 	opened
-	read map[string]diffing.Posting
+	batch *batch.Batch
+	read  map[string]diffing.Posting
 }
 
 // postings returns the index's postings by record key as they are after the instants gathered so far.
-func (o *known) postings(ctx context.Context, done []covered) (map[string]diffing.Posting, error) {
+func (o *known) postings(ctx context.Context) (map[string]diffing.Posting, error) {
 	if o.read == nil {
 		o.read = map[string]diffing.Posting{}
 		err := o.gen.Postings(ctx, o.view, func(p generation.Posting) error {
@@ -170,28 +166,14 @@ func (o *known) postings(ctx context.Context, done []covered) (map[string]diffin
 		}
 	}
 	now := maps.Clone(o.read)
-	for _, d := range done {
-		for _, r := range d.results {
-			if r.Index != o.index.Name {
-				continue
-			}
-			for _, c := range r.Changes {
-				if c.New == nil {
-					delete(now, c.Key)
-					continue
-				}
-				now[c.Key] = diffing.Posting{Cluster: o.gen.Cluster(c.New.Vector), Locator: c.New.Locator}
-			}
-		}
-	}
-	return now, nil
+	return now, apply(ctx, o.batch, now)
 }
 
 // write makes one metadata-table commit of what was gathered. known are the copies of keys afterwards.
-func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []opened, done []covered, known *mdt.Copies) (string, error) {
+func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []opened, t *taken, done []covered, known *mdt.Copies) (string, error) {
 	parts := make([]part, len(c.indexes))
 	for i, o := range indexes {
-		p, err := l.part(ctx, c, o, i, done)
+		p, err := l.part(ctx, c, o, t.batches[i], done)
 		if err != nil {
 			return "", err
 		}
@@ -296,25 +278,20 @@ func (l *look) prune(x *mdt.Index) {
 // part is one index's share of a batch, complete but for the commit's time.
 type part struct {
 	o        opened
-	batch    *delta.Batch
+	batch    *batch.Batch // finished
 	markers  []markers.Group
 	frontier markers.Frontier
 }
 
-func (l *look) part(ctx context.Context, c cohort, o opened, i int, done []covered) (part, error) {
-	var changes []delta.Change
+func (l *look) part(ctx context.Context, c cohort, o opened, b *batch.Batch, done []covered) (part, error) {
 	var instants []timeline.Instant
 	for _, d := range done {
-		if !d.unit {
-			changes = append(changes, d.results[i].Changes...)
-		}
 		instants = append(instants, d.instant)
 	}
-	batch, err := o.gen.Builder().Build(ctx, delta.Reduce(changes))
-	if err != nil {
+	if err := b.Finish(ctx); err != nil {
 		return part{}, fmt.Errorf("build postings of index %s: %w", o.index.Name, err)
 	}
-	p := part{o: o, batch: batch, markers: markers.Groups(instants, c.set.Covered)}
+	p := part{o: o, batch: b, markers: markers.Groups(instants, c.set.Covered)}
 	p.frontier = l.Cover(markers.Claim{Set: c.set, Frontier: claimOf(o.index).Frontier}, instants).Frontier
 	return p, nil
 }
@@ -326,8 +303,7 @@ func (p part) files(id string) ([]sink.FileRecords, error) {
 		return nil, fmt.Errorf("commit time %q: %w", id, err)
 	}
 	g := p.o.gen
-	records := append([]delta.KV(nil), p.batch.Records...)
-	records = append(records, p.batch.Stats(func(c int) delta.Counters { return g.Counters[c] }, at)...)
+	records := p.batch.Stats(func(c int) delta.Counters { return g.Counters[c] }, at)
 	put := func(key []byte, r delta.Record) {
 		records = append(records, delta.KV{Key: key, Value: delta.EncodeRecord(nil, r), Group: delta.FileGroup(key, g.Groups)})
 	}
@@ -337,15 +313,5 @@ func (p part) files(id string) ([]sink.FileRecords, error) {
 	manifest := *g.Manifest
 	manifest.VerifiedFrontier = &p.frontier.Completed
 	put(delta.ManifestKey(g.Number), &manifest)
-	delta.SortKV(records)
-
-	var out []sink.FileRecords
-	for _, r := range records {
-		if len(out) == 0 || out[len(out)-1].Group != r.Group {
-			out = append(out, sink.FileRecords{Index: p.o.index.Name, Group: r.Group})
-		}
-		last := &out[len(out)-1]
-		last.Records = append(last.Records, sink.Record{Key: r.Key, Payload: r.Value})
-	}
-	return out, nil
+	return fileRecords(p.o.index.Name, p.batch, records), nil
 }

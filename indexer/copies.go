@@ -110,14 +110,17 @@ const (
 )
 
 // compare gathers a batch, again as long as copies of its keys come to light. It returns the copies that are known afterwards.
-func (l *look) compare(ctx context.Context, c cohort, indexes []opened, limit int, observe func(done int)) ([]covered, *mdt.Copies, error) {
+func (l *look) compare(ctx context.Context, c cohort, indexes []opened, t *taken, limit int, observe func(done int)) ([]covered, *mdt.Copies, error) {
 	w, err := l.watch(ctx, c, indexes)
 	if err != nil {
 		return nil, nil, err
 	}
 	for {
 		w.reset()
-		done, stop := l.gather(ctx, c, indexes, w, limit, observe)
+		if err := t.restart(); err != nil {
+			return nil, nil, err
+		}
+		done, stop := l.gather(ctx, c, indexes, w, t, limit, observe)
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
@@ -144,18 +147,23 @@ func (l *look) compare(ctx context.Context, c cohort, indexes []opened, limit in
 
 // compareUnit fills in the unit that is due next and compares it: together with later instants where a slice of its groups is gone, or one of
 // another group that holds copies of its keys (design, decision 12).
-func (l *look) compareUnit(ctx context.Context, src source, due []timeline.Instant, req *diffing.Request, w *watch) ([]diffing.Result, error) {
+func (l *look) compareUnit(ctx context.Context, src source, due []timeline.Instant, req *diffing.Request, w *watch, t *taken) ([]diffing.Result, error) {
 	for least := 1; ; {
 		req.Instants, req.Metas = nil, nil
 		if err := l.unit(ctx, src, due, least, req); err != nil {
 			return nil, err
 		}
 		w.begin(req)
+		t.begin(ctx, req)
+		if l.Late(req.Instants[0], req.Incorporated) {
+			req.Changes = nil // they are candidates only
+		}
 		results, err := diffing.Compare(ctx, src, *req)
 		if err == nil {
 			return results, nil
 		}
 		w.undo()
+		t.Reset()
 		if least = len(req.Instants) + 1; !errors.Is(err, diffing.ErrElsewhere) || least > len(due) {
 			return nil, fmt.Errorf("compare instant %s: %w", req.Instants[0].Requested, err)
 		}

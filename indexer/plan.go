@@ -2,6 +2,7 @@ package indexer
 
 import (
 	"context"
+	"errors"
 	"maps"
 
 	"tidemark/internal/hudi/mdt"
@@ -66,7 +67,9 @@ func Plan(ctx context.Context, place mdt.Place, opt SyncOptions) ([]Planned, err
 					opt.Progress(due-len(c.due)+n, due)
 				}
 			}
-			done, known, err := l.compare(ctx, c, indexes, limit, observe)
+			t := opt.Memory.take(indexes, true)
+			done, known, err := l.compare(ctx, c, indexes, t, limit, observe)
+			err = errors.Join(err, t.close())
 			for _, d := range done {
 				c.set.Covered[d.instant.Requested] = d.instant.Completed
 				for i, x := range c.indexes {

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"tidemark/coverage"
-	"tidemark/delta"
 	"tidemark/diffing"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
@@ -65,7 +64,7 @@ func Reconcile(ctx context.Context, place mdt.Place, opt ReconcileOptions) ([]Re
 		if err != nil {
 			return nil, err
 		}
-		return r.results, nil
+		return r.results, r.close()
 	}
 	sk, err := OpenCommitter(ctx, place, CommitterOptions{Waiting: opt.Waiting, Sink: opt.Sink})
 	if err != nil {
@@ -87,7 +86,7 @@ func reconcile(ctx context.Context, place mdt.Place, sk Committer, opt Reconcile
 		}
 		r, err := newReconciliation(ctx, place, st, opt)
 		if err == nil {
-			err = r.commit(ctx, sk)
+			err = errors.Join(r.commit(ctx, sk), r.close())
 		}
 		if err == nil {
 			return r.results, nil
@@ -117,7 +116,17 @@ type reconciliation struct {
 	opt     ReconcileOptions
 	metas   map[string]*timeline.CommitMetadata // of completed data writes that an index does not cover
 	indexes []*rebased
+	taken   []*taken // one for each index
 	results []Reconciled
+}
+
+// close gives up what the records of the indexes take.
+func (r *reconciliation) close() error {
+	var errs []error
+	for _, t := range r.taken {
+		errs = append(errs, t.close())
+	}
+	return errors.Join(errs...)
 }
 
 // rebased is one index with what becomes of it.
@@ -141,7 +150,7 @@ func newReconciliation(ctx context.Context, place mdt.Place, st *mdt.State, opt 
 	}
 	for _, name := range names {
 		if err := r.compare(ctx, st.Indexes[name]); err != nil {
-			return nil, fmt.Errorf("reconcile index %s: %w", name, err)
+			return nil, errors.Join(fmt.Errorf("reconcile index %s: %w", name, err), r.close())
 		}
 	}
 	return r, nil
@@ -230,7 +239,15 @@ func (r *reconciliation) compare(ctx context.Context, x *mdt.Index) error {
 	}
 	b.markers = markers.Groups(due, b.claim.Set.Covered)
 	b.frontier = b.claim.Frontier
-	if b.batch, err = b.o.gen.Builder().Build(ctx, delta.Reduce(changes)); err != nil {
+	t := Memory{}.take([]opened{b.o}, r.opt.Plan)
+	r.taken = append(r.taken, t)
+	b.batch = t.batches[0]
+	for _, c := range changes {
+		if err := b.batch.AddChange(ctx, c); err != nil {
+			return err
+		}
+	}
+	if err := b.batch.Finish(ctx); err != nil {
 		return err
 	}
 	r.indexes = append(r.indexes, b)

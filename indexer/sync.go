@@ -22,6 +22,8 @@ type SyncOptions struct {
 	Compared func(index string, rows int64)
 	// Waiting is told before the loop waits, with the reason. Defaults to nothing.
 	Waiting func(reason string)
+	// Memory bounds what a batch holds. The zero value works.
+	Memory Memory
 	// Sink configures the sink that is used. The zero value works.
 	Sink sink.Config
 }
@@ -67,6 +69,9 @@ func Sync(ctx context.Context, place mdt.Place, opt SyncOptions) (*SyncResult, e
 	if _, err := takeLook(ctx, place, nil); err != nil {
 		return res, err
 	}
+	if opt.Sink.TempDir == "" {
+		opt.Sink.TempDir = opt.Memory.TempDir
+	}
 	sk, err := OpenCommitter(ctx, place, CommitterOptions{Waiting: opt.Waiting, Sink: opt.Sink})
 	if err != nil {
 		return res, err
@@ -88,7 +93,7 @@ func loop(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, r
 		if limit <= 0 {
 			return nil
 		}
-		n, id, err := pass(ctx, place, sk, limit, opt.progress(res.Processed), &res.Copies)
+		n, id, err := pass(ctx, place, sk, limit, opt.progress(res.Processed), opt.Memory, &res.Copies)
 		switch {
 		case errors.Is(err, errRedo):
 			if redo++; redo > staleRedos {
@@ -115,7 +120,7 @@ var errRedo = errors.New("the table moved while a batch was made")
 // pass looks at the table once and commits at most one batch. It returns the number of instants covered and the
 // commit's id, empty if nothing was due. A failure that stopped the comparison is returned after what came before
 // it was committed: by the next pass, which begins with it.
-func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int), copies *CopyStats) (int, string, error) {
+func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int), m Memory, copies *CopyStats) (int, string, error) {
 	st := sk.State()
 	if err := notPaused(place, st); err != nil {
 		return 0, "", err
@@ -146,7 +151,7 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 		}
 	}
 	for _, c := range all {
-		n, id, err := l.advance(ctx, place, sk, c, limit, progress)
+		n, id, err := l.advance(ctx, place, sk, c, limit, progress, m)
 		copies.add(l.copies)
 		if n > 0 || id != "" || err != nil {
 			return n, id, err
@@ -157,7 +162,7 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 
 // advance commits one batch of a cohort: due instants, or a frontier that may move without one. id is empty if
 // there was neither.
-func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c cohort, limit int, progress func(done, due int)) (int, string, error) {
+func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c cohort, limit int, progress func(done, due int), m Memory) (count int, id string, err error) {
 	if len(c.due) == 0 && !l.moves(c) {
 		return 0, "", nil
 	}
@@ -165,6 +170,8 @@ func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c coh
 	if err != nil {
 		return 0, "", err
 	}
+	t := m.take(indexes, false)
+	defer func() { err = errors.Join(err, t.close()) }()
 	var done []covered
 	var known *mdt.Copies
 	if len(c.due) > 0 {
@@ -173,12 +180,12 @@ func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c coh
 				progress(n, len(c.due))
 			}
 		}
-		done, known, err = l.compare(ctx, c, indexes, limit, observe)
+		done, known, err = l.compare(ctx, c, indexes, t, limit, observe)
 		if len(done) == 0 && err != nil {
 			return 0, "", moved(err)
 		}
 	}
-	id, err := l.write(ctx, sk, c, indexes, done, known)
+	id, err = l.write(ctx, sk, c, indexes, t, done, known)
 	if err != nil {
 		return 0, "", moved(err)
 	}
