@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"hash/maphash"
 	"slices"
@@ -13,13 +12,13 @@ import (
 // index or the index may not be used.
 type bruteForce struct {
 	// scan reads every row of the snapshot, in the same order each time.
-	scan       func(ctx context.Context, c table.Columns, fn func(table.Row) error) error
-	completion func(requested string) string // of a commit; "" if it is not known, which sorts first
-	query      *query
-	column     string
-	columns    []string
-	k          int
-	stats      *Stats
+	scan    func(ctx context.Context, c table.Columns, fn found) error
+	within  map[string]bool // partitions that the answer is limited to, where the scan reads more; nil: all that it reads
+	query   *query
+	column  string
+	columns []string
+	k       int
+	stats   *Stats
 }
 
 // run returns the k nearest rows. A record key that the table holds more than once counts as the row written last
@@ -61,10 +60,10 @@ func (b *bruteForce) nearest(ctx context.Context, keep func(n int, row table.Row
 		}
 	}
 	n := 0
-	err := b.scan(ctx, table.Columns{Vectors: []string{b.column}, Others: b.columns}, func(row table.Row) error {
+	err := b.scan(ctx, table.Columns{Vectors: []string{b.column}, Others: b.columns}, func(row table.Row, _ table.Written) error {
 		n++
 		b.stats.RowsRead++
-		if !keep(n-1, row) {
+		if !keep(n-1, row) || b.within != nil && !b.within[row.Partition] {
 			return nil
 		}
 		d, ok := b.query.distance(row.Vectors[0])
@@ -84,21 +83,21 @@ func (b *bruteForce) nearest(ctx context.Context, keep func(n int, row table.Row
 // losers returns the rows of the scan that are not the last written copy of their key.
 func (b *bruteForce) losers(ctx context.Context, suspect func(key string) bool) (map[int]bool, error) {
 	type copyOf struct {
-		n                    int
-		completed, requested string
+		n  int
+		at table.Written
 	}
 	last, losers, n := map[string]copyOf{}, map[int]bool{}, 0
-	err := b.scan(ctx, table.Columns{}, func(row table.Row) error {
+	err := b.scan(ctx, table.Columns{}, func(row table.Row, at table.Written) error {
 		n++
 		if !suspect(row.Key) {
 			return nil
 		}
-		c := copyOf{n - 1, b.completion(row.CommitTime), row.CommitTime}
+		c := copyOf{n - 1, at}
 		old, seen := last[row.Key]
 		switch {
 		case !seen:
 			last[row.Key] = c
-		case cmp.Or(cmp.Compare(c.completed, old.completed), cmp.Compare(c.requested, old.requested)) < 0:
+		case at.Compare(old.at) <= 0:
 			losers[c.n] = true
 		default:
 			losers[old.n] = true

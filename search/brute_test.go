@@ -30,12 +30,12 @@ func overRows(t *testing.T, rows []table.Row, k int, scans *int) ([]Result, *Sta
 		t.Fatal(err)
 	}
 	stats := &Stats{}
+	completion := func(requested string) string { return map[string]string{"1": "5", "2": "4", "3": "5"}[requested] }
 	b := &bruteForce{query: q, column: "v", columns: []string{"n"}, k: k, stats: stats,
-		completion: func(requested string) string { return map[string]string{"1": "5", "2": "4", "3": "5"}[requested] },
-		scan: func(_ context.Context, _ table.Columns, fn func(table.Row) error) error {
+		scan: func(_ context.Context, _ table.Columns, fn found) error {
 			*scans++
-			for _, r := range rows {
-				if err := fn(r); err != nil {
+			for n, r := range rows {
+				if err := fn(r, table.WrittenAt(completion, table.Group{Partition: r.Partition}, "", r.CommitTime, int64(n))); err != nil {
 					return err
 				}
 			}

@@ -33,6 +33,7 @@ type engine struct {
 	view       postings
 	live       locator
 	rows       fetcher
+	copies     *copies // of record keys that live more than once
 	query      *query
 	rotated    *rabitq.Query
 	partitions map[string]bool // nil: all
@@ -131,6 +132,10 @@ func (e *engine) judge(ctx context.Context, found []candidate) error {
 	where, err := e.live.locate(ctx, keys)
 	if err != nil {
 		return fmt.Errorf("look up %d candidates: %w", len(keys), err)
+	}
+	found, err = e.copied(ctx, found, where)
+	if err != nil {
+		return err
 	}
 	byGroup := map[table.Group][]candidate{}
 	for _, c := range found {

@@ -44,10 +44,11 @@ func (r *sliceReader) fetch(ctx context.Context, g table.Group, wanted []candida
 		return err
 	}
 	// A base file may hold a key more than once: the copy written last counts.
-	rows := map[string]table.Row{}
+	rows, written := map[string]table.Row{}, map[string]table.Written{}
 	err = r.snapshot.table.ReadKeys(ctx, s, r.columns, byKey, func(row table.Row) error {
-		if old, seen := rows[row.Key]; !seen || !r.snapshot.older(row, old) {
-			rows[row.Key] = row
+		at := r.snapshot.table.Written(s, row)
+		if old, seen := written[row.Key]; !seen || at.Compare(old) > 0 {
+			rows[row.Key], written[row.Key] = row, at
 		}
 		return nil
 	})

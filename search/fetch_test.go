@@ -126,10 +126,11 @@ func TestLostFileOfTheNewestSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := func(table.Row) error { return nil }
+	noneFound := func(table.Row, table.Written) error { return nil }
 	r := &sliceReader{snapshot: s, stats: &Stats{}}
 	for what, err := range map[string]error{
-		"scan":  s.scan(t.Context(), nil, table.Columns{}, none),
-		"key":   s.everywhere(t.Context(), table.Columns{}, rows[0].Key, none),
+		"scan":  s.scan(t.Context(), nil, table.Columns{}, noneFound),
+		"key":   s.everywhere(t.Context(), table.Columns{}, rows[0].Key, noneFound),
 		"fetch": r.fetch(t.Context(), slice.Group, []candidate{{key: rows[0].Key}}, none),
 	} {
 		hint := storage.Hint(err)
@@ -153,7 +154,7 @@ func TestPartitionsOfTheSnapshot(t *testing.T) {
 	if s.requested == "" || s.records == nil {
 		t.Errorf("got snapshot %q", s.requested)
 	}
-	if err := s.scan(context.Background(), map[string]bool{"eu": true}, table.Columns{}, func(r table.Row) error {
+	if err := s.scan(context.Background(), map[string]bool{"eu": true}, table.Columns{}, func(r table.Row, _ table.Written) error {
 		if r.Partition != "eu" {
 			t.Errorf("got a row of %s", r.Partition)
 		}

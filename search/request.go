@@ -124,6 +124,7 @@ type Stats struct {
 	Candidates           int `json:"candidates"`             // looked up in the record index
 	Dead                 int `json:"dead"`                   // not in the record index
 	Moved                int `json:"moved"`                  // in another file group than the posting says
+	Copied               int `json:"copied"`                 // live, or may live, more than once: looked for wherever they may be
 	Unresolved           int `json:"unresolved"`             // named by the record index, but not in that file slice
 	LogResidentFinalists int `json:"log_resident_finalists"` // authoritative row lies in a log
 	FetchKeyMismatch     int `json:"fetch_key_mismatch"`     // positional reads that met another key

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"tidemark/delta"
 	"tidemark/generation"
@@ -239,15 +240,17 @@ func (s *session) ask(ctx context.Context, mode Mode) error {
 // record index that cannot be read matters only where the index is asked: the row can be found without it.
 func (s *session) vectorOf(ctx context.Context, key string, mode Mode) ([]byte, error) {
 	var row *table.Row
-	keep := func(r table.Row) error {
-		if row == nil || !s.snapshot.older(r, *row) {
-			row = &r
+	var last table.Written
+	keep := func(r table.Row, at table.Written) error {
+		if row == nil || at.Compare(last) > 0 {
+			row, last = &r, at
 		}
 		return nil
 	}
 	c := table.Columns{Vectors: []string{s.column.Column}}
 	var where map[string]table.Group
-	everywhere := s.snapshot.records == nil
+	known, copied := s.index.Copies.Find(key)
+	everywhere := s.snapshot.records == nil || s.index.Copies != nil && s.index.Copies.More
 	var err error
 	if !everywhere {
 		if where, err = s.snapshot.locate(ctx, []string{key}); err != nil && mode != BruteForce {
@@ -255,10 +258,22 @@ func (s *session) vectorOf(ctx context.Context, key string, mode Mode) ([]byte, 
 		}
 		everywhere = err != nil
 	}
-	if g, ok := where[key]; everywhere {
-		err = s.snapshot.everywhere(ctx, c, key, keep)
-	} else if ok {
-		err = s.snapshot.byKey(ctx, g, c, map[string]bool{key: true}, keep)
+	var places []table.Group
+	if g, ok := where[key]; ok {
+		places = append(places, g)
+	}
+	for _, in := range known.Groups {
+		if g := (table.Group{Partition: in.Partition, FileID: in.FileID}); copied && !slices.Contains(places, g) {
+			places = append(places, g)
+		}
+	}
+	if everywhere {
+		places, err = nil, s.snapshot.everywhere(ctx, c, key, keep)
+	}
+	for _, g := range places {
+		if err == nil {
+			err = s.snapshot.byKey(ctx, g, c, map[string]bool{key: true}, keep)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -270,9 +285,13 @@ func (s *session) vectorOf(ctx context.Context, key string, mode Mode) ([]byte, 
 }
 
 func (s *session) brute(ctx context.Context) error {
-	b := &bruteForce{scan: func(ctx context.Context, c table.Columns, fn func(table.Row) error) error {
-		return s.snapshot.scan(ctx, s.partitions, c, fn)
-	}, completion: s.snapshot.completion, query: s.query, column: s.column.Column, columns: s.request.Columns,
+	read, within := s.partitions, map[string]bool(nil)
+	if read != nil && s.index.Copies != nil { // a later copy in another partition is the key's row
+		read, within = nil, s.partitions
+	}
+	b := &bruteForce{scan: func(ctx context.Context, c table.Columns, fn found) error {
+		return s.snapshot.scan(ctx, read, c, fn)
+	}, within: within, query: s.query, column: s.column.Column, columns: s.request.Columns,
 		k: s.request.K, stats: &s.answer.Stats}
 	found, err := b.run(ctx)
 	if err != nil {
@@ -293,7 +312,7 @@ func (s *session) indexed(ctx context.Context, mode Mode) error {
 	if nprobes == 0 {
 		nprobes = s.options.NProbes
 	}
-	e := &engine{generation: g, view: s.view, live: s.live, rows: s.rows, query: s.query, rotated: rotated,
+	e := &engine{generation: g, view: s.view, live: s.live, rows: s.rows, copies: s.copies(), query: s.query, rotated: rotated,
 		partitions: s.partitions, columns: s.request.Columns, k: s.request.K, nprobes: nprobes, rerank: mode == ExactRerank, answer: s.answer}
 	if err := e.run(ctx); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,17 +88,6 @@ func (s *snapshot) choose(asked []string) (map[string]bool, error) {
 	return chosen, nil
 }
 
-// completion is the completion time of a commit, "" if it is not known.
-func (s *snapshot) completion(requested string) string {
-	completed, _ := s.table.Timeline.IsCompleted(requested)
-	return completed
-}
-
-// older says whether a was written before b: by completion, then by requested time of its commit.
-func (s *snapshot) older(a, b table.Row) bool {
-	return cmp.Or(cmp.Compare(s.completion(a.CommitTime), s.completion(b.CommitTime)), cmp.Compare(a.CommitTime, b.CommitTime)) < 0
-}
-
 // locate asks the record index. Errors are of type indexError.
 func (s *snapshot) locate(ctx context.Context, keys []string) (map[string]table.Group, error) {
 	where, err := s.records.LookupRecords(ctx, s.table.Timeline, keys)
@@ -124,8 +112,11 @@ func (s *snapshot) slice(g table.Group) (table.Slice, bool, error) {
 	return slice, ok, err
 }
 
+// found takes in a row and when it was written, which tells copies of one key apart (design, decision 17).
+type found func(row table.Row, at table.Written) error
+
 // scan reads every row of the snapshot, or of some partitions, by partition and file group.
-func (s *snapshot) scan(ctx context.Context, partitions map[string]bool, c table.Columns, fn func(table.Row) error) error {
+func (s *snapshot) scan(ctx context.Context, partitions map[string]bool, c table.Columns, fn found) error {
 	for _, g := range s.files.Groups() {
 		if partitions != nil && !partitions[g.Partition] {
 			continue
@@ -137,7 +128,7 @@ func (s *snapshot) scan(ctx context.Context, partitions map[string]bool, c table
 		if !ok {
 			continue
 		}
-		if err := s.table.ReadMerged(ctx, slice, c, fn); err != nil {
+		if err := s.table.ReadMerged(ctx, slice, c, func(r table.Row) error { return fn(r, s.table.Written(slice, r)) }); err != nil {
 			return err
 		}
 	}
@@ -145,7 +136,7 @@ func (s *snapshot) scan(ctx context.Context, partitions map[string]bool, c table
 }
 
 // everywhere reads the rows of one key from every file group.
-func (s *snapshot) everywhere(ctx context.Context, c table.Columns, key string, fn func(table.Row) error) error {
+func (s *snapshot) everywhere(ctx context.Context, c table.Columns, key string, fn found) error {
 	for _, g := range s.files.Groups() {
 		if err := s.byKey(ctx, g, c, map[string]bool{key: true}, fn); err != nil {
 			return err
@@ -155,10 +146,10 @@ func (s *snapshot) everywhere(ctx context.Context, c table.Columns, key string, 
 }
 
 // byKey reads the rows of some keys from one file group. A group that the snapshot does not show has none.
-func (s *snapshot) byKey(ctx context.Context, g table.Group, c table.Columns, keys map[string]bool, fn func(table.Row) error) error {
+func (s *snapshot) byKey(ctx context.Context, g table.Group, c table.Columns, keys map[string]bool, fn found) error {
 	slice, ok, err := s.slice(g)
 	if err != nil || !ok {
 		return err
 	}
-	return s.table.ReadKeys(ctx, slice, c, keys, fn)
+	return s.table.ReadKeys(ctx, slice, c, keys, func(r table.Row) error { return fn(r, s.table.Written(slice, r)) })
 }
