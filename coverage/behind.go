@@ -26,6 +26,7 @@ func (l *look) reachBack(ctx context.Context, x *mdt.Index, v *Verdict) error {
 			}
 		}
 		if !ok || inst.Requested != f.Requested || inst.Completed != f.Completed {
+			v.Cut = true
 			v.Reason = fmt.Sprintf("commits before %s were archived, and the archive does not hold commit %s any more, up to which the index is complete", l.tl.Earliest(), f.Requested)
 			return nil
 		}

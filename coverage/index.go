@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
-	"tidemark/markers"
 	"tidemark/timeline"
 )
 
@@ -38,6 +36,12 @@ func (l *look) index(ctx context.Context, x *mdt.Index) (IndexStatus, error) {
 		}
 	}
 	l.measure(&s, x, v)
+	if s.Horizon, err = l.horizon(ctx, v); err != nil {
+		if ctx.Err() != nil {
+			return IndexStatus{}, ctx.Err()
+		}
+		s.Horizon = Horizon{} // what cannot be read is not known; the steps below say what is wrong
+	}
 	for _, step := range []func(context.Context, *IndexStatus, *mdt.Index, Verdict) (bool, error){
 		l.absent, l.closed, l.blocked, l.moving,
 	} {
@@ -84,7 +88,6 @@ func (l *look) measure(s *IndexStatus, x *mdt.Index, v Verdict) {
 		}
 	}
 	s.Gaps = append(s.Gaps, l.gaps(x, v)...)
-	s.Horizon = l.horizon(v)
 }
 
 // seconds is the lag in seconds: both ends are texts of one zone, so no offset is needed.
@@ -99,39 +102,6 @@ func seconds(v Verdict) *float64 {
 	}
 	lag := max(latest.Sub(upto).Seconds(), 0)
 	return &lag
-}
-
-// gaps lists what keeps the index from covering the newest snapshot or its frontier from following.
-func (l *look) gaps(x *mdt.Index, v Verdict) []Gap {
-	var out []Gap
-	set := setOf(x)
-	for _, requested := range v.Vanished {
-		completed, ok := set.Covered[requested]
-		if !ok {
-			completed = set.Baseline[requested]
-		}
-		out = append(out, Gap{Requested: requested, Completed: &completed, Reason: "restored"})
-	}
-	if v.Behind && !v.Reached {
-		out = append(out, Gap{Requested: x.Frontier.Requested, Reason: "archived"})
-	}
-	for _, i := range v.Due {
-		reason := "pending"
-		if _, aside := l.state.Quarantine[i.Requested]; aside {
-			reason = "quarantined"
-		} else if i.Archived {
-			reason = "archived"
-		} else if i.Size == 0 {
-			reason = "failed"
-		}
-		out = append(out, Gap{Requested: i.Requested, Completed: &i.Completed, Action: i.Action, Reason: reason})
-	}
-	for _, i := range l.tl.Pending() {
-		if markers.Holds(i) && i.Requested < v.Lag.Latest.Completed {
-			out = append(out, Gap{Requested: i.Requested, Action: i.Action, Reason: "inflight"})
-		}
-	}
-	return out
 }
 
 // absent finds an index that is not there (any more), or not ours.
@@ -154,7 +124,10 @@ func (l *look) absent(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdi
 		return true, nil
 	}
 	if _, active := x.Active(); !active {
-		s.set(StateAbsent, "the index is not built yet: no generation is active", l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name)))
+		s.Building = true
+		s.set(StateAbsent, "the index was not finished: its creation is under way or was interrupted",
+			l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))+", or to give it up: "+
+				l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)))
 		return true, nil
 	}
 	why, err := handedOver(ctx, l.deps.Place, l.props, x.Dir, dir)
@@ -223,7 +196,7 @@ func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verd
 		s.set(StateBlocked, v.Reason, l.command("reconcile", ""))
 		return true, nil
 	}
-	if v.Behind && !v.Reached {
+	if v.Cut {
 		s.set(StateBlocked, v.Reason, l.command("reconcile", ""))
 		return true, nil
 	}
@@ -249,7 +222,10 @@ func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verd
 		if i.Archived {
 			continue // the catch-up reads it
 		}
-		_, err := timeline.ReadCommit(ctx, l.deps.Place.Store, table.HoodieDir, l.props, i)
+		m, err := timeline.ReadCommit(ctx, l.deps.Place.Store, table.HoodieDir, l.props, i)
+		if err == nil {
+			s.wroteGap(i.Requested, writerOf(m))
+		}
 		if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrUnsupported) {
 			s.set(StateBlocked, fmt.Sprintf("completed %s %s proves nothing: %v", i.Action, i.Requested, err),
 				fmt.Sprintf("roll %s back, or repair its file, with Hudi's tools", i.Requested))
@@ -281,7 +257,7 @@ func (l *look) moving(ctx context.Context, s *IndexStatus, _ *mdt.Index, v Verdi
 		s.set(StateCatchingUp, v.Reason, l.command("sync", ""))
 	case s.Degraded > 0:
 		s.set(StateDegraded, fmt.Sprintf("dead rows of %s are unknown: their earlier slices were gone when a commit was compared. Searches drop such rows", count(s.Degraded, "file group")),
-			l.command("verify", ""))
+			l.command("reconcile", ""))
 	case held != nil && held.State != timeline.Completed:
 		reason, next, err := l.held(ctx, *held)
 		if err != nil {
@@ -340,41 +316,6 @@ func short(d time.Duration) string {
 		return fmt.Sprintf("%d min", int(d.Minutes()))
 	}
 	return fmt.Sprintf("%d s", int(math.Round(d.Seconds())))
-}
-
-// horizon is how many more commits the table takes until it forgets what the first uncovered instant needs. Only settings
-// that the table itself carries count: a writer's own are not visible from outside, so this is mostly null.
-func (l *look) horizon(v Verdict) Horizon {
-	var h Horizon
-	if len(v.Due) == 0 {
-		return h
-	}
-	since := 0 // completed commits from the first uncovered one on
-	for _, w := range l.tl.Writes() {
-		if w.Requested >= v.Due[0].Requested {
-			since++
-		}
-	}
-	// The cleaner keeps what the snapshot before each of the newest commits needs.
-	if retained, ok := l.setting("hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained"); ok {
-		left := max(retained-since+1, 0)
-		h.Cleaner = &left
-	}
-	// The archiver leaves the newest min commits.
-	if keep, ok := l.setting("hoodie.keep.min.commits"); ok {
-		left := max(keep-since+1, 0)
-		h.Archiver = &left
-	}
-	return h
-}
-
-func (l *look) setting(keys ...string) (int, bool) {
-	for _, k := range keys {
-		if n, err := strconv.Atoi(l.props.Raw[k]); err == nil && n > 0 {
-			return n, true
-		}
-	}
-	return 0, false
 }
 
 // command is a tidemark command on this table.

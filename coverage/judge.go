@@ -34,6 +34,8 @@ type Verdict struct {
 	// Archived are those.
 	Reached  bool
 	Archived []timeline.Instant
+	// Cut says that the archive does not reach back to the frontier any more.
+	Cut bool
 	// Reason says in one clause why the index is not fresh; empty if it is.
 	Reason string
 }
@@ -70,7 +72,11 @@ func judge(ctx context.Context, st storage.Store, p *timeline.Properties, tl *ti
 	if err := AskArchive(ctx, st, p, &l, claim); err != nil {
 		return Verdict{}, fmt.Errorf("judge index %s: %w", x.Name, err)
 	}
-	return decide(l, state.Restores, claim), nil
+	v := decide(l, state.Restores, claim)
+	if v.Fresh && x.Reconcile != "" {
+		v.Fresh, v.Reason = false, "a catch-up is still to be compared with the whole table: "+x.Reconcile
+	}
+	return v, nil
 }
 
 // AskArchive tells a look what the archive has of the instants that a claim makes it look for. Where the active timeline is

@@ -74,12 +74,19 @@ type Gap struct {
 	// Reason is pending (completed, not yet processed), inflight (not completed), archived, failed (cannot be read),
 	// restored (undone, but in the index) or quarantined.
 	Reason string `json:"reason"`
+	// Writer is who wrote a pending commit, where its metadata tells.
+	Writer string `json:"writer,omitempty"`
 }
 
-// Horizon is how many more commits it takes until the table forgets what an uncovered instant needs.
+// Horizon is how many more commits it takes until the table forgets what an uncovered instant needs; null if that is not known, or
+// nothing is uncovered.
 type Horizon struct {
+	// Cleaner counts to the first slice that is gone, Archiver to the first instant.
 	Cleaner  *int `json:"cleaner_instants"`
 	Archiver *int `json:"archiver_instants"`
+	// CleanerAbout and ArchiverAbout say about how long that is at the present pace; "" if that is not known.
+	CleanerAbout  string `json:"cleaner_about,omitempty"`
+	ArchiverAbout string `json:"archiver_about,omitempty"`
 }
 
 // IndexStatus is the state of one index, or of a table without any (Index is nil). Its JSON form is fixed (design, section 5);
@@ -101,6 +108,7 @@ type IndexStatus struct {
 	CoveredAhead    *int     `json:"covered_ahead"`
 	Degraded        int      `json:"degraded"` // file groups
 	Gaps            []Gap    `json:"gaps"`
+	Building        bool     `json:"building,omitempty"` // creation is under way or was interrupted: not an index yet
 	Horizon         Horizon  `json:"horizon"`
 }
 

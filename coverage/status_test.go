@@ -57,7 +57,7 @@ func TestStates(t *testing.T) {
 		{"one due", 4, nil, coverage.StateCatchingUp, false, "1 commit not covered", "tidemark sync /data/t"},
 		{"degraded group", 5, func(w *world) {
 			w.state.Degraded = []mdt.DegradedGroup{{Index: "embedding_idx", Partition: "eu", FileID: "f"}, {Index: "other"}}
-		}, coverage.StateDegraded, true, "1 file group", "tidemark verify"},
+		}, coverage.StateDegraded, true, "1 file group", "tidemark reconcile /data/t"},
 		{"inflight before the newest", 5, func(w *world) { w.instant(at(4, 30)+".deltacommit.inflight", "") },
 			coverage.StateWaiting, true, "deltacommit " + at(4, 30) + ", which is inflight since 55 min, without a heartbeat", "tidemark status"},
 		{"inflight for hours", 5, func(w *world) { w.instant(at(4, 30)+".inflight", ""); w.now = noon.Add(30 * time.Hour) },
@@ -151,7 +151,7 @@ func TestStates(t *testing.T) {
 		{"metadata table switched off", 5, func(w *world) {
 			w.put(".hoodie/hoodie.properties", strings.Replace(properties, "=files", "=", 1))
 		}, coverage.StateAbsent, false, "metadata table", "hoodie.metadata.enable=true"},
-		{"being built", 5, func(w *world) { w.index().Generations[0].State = mdt.GenBuilding }, coverage.StateAbsent, false, "not built yet", "tidemark index create"},
+		{"being built", 5, func(w *world) { w.index().Generations[0].State = mdt.GenBuilding }, coverage.StateAbsent, false, "was not finished", "tidemark index create /data/t --column embedding --name embedding_idx, or to give it up: tidemark index drop"},
 		{"dropped", 5, func(w *world) { w.index().Dropped = true }, coverage.StateAbsent, false, "no index", "tidemark index create /data/t --column embedding"},
 		{"no state", 5, func(w *world) { w.state = nil }, coverage.StateAbsent, false, "no index", "tidemark index create"},
 		{"version 10", 5, func(w *world) {
