@@ -152,7 +152,9 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	}
 	for _, c := range all {
 		n, id, err := l.advance(ctx, place, sk, c, limit, progress, m)
-		copies.add(l.copies)
+		if n > 0 {
+			copies.add(l.copies)
+		}
 		if n > 0 || id != "" || err != nil {
 			return n, id, err
 		}
