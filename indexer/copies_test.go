@@ -1,0 +1,55 @@
+package indexer_test
+
+import (
+	"testing"
+
+	"tidemark/coverage"
+	"tidemark/generation"
+	"tidemark/indexer"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/testkit"
+)
+
+// Hudi's record index missed a key once, so the table holds it in two file groups. The record index itself tells where the first copy is, so no
+// file group is scanned; the state knows both.
+func TestCopiesByTheRecordIndex(t *testing.T) {
+	t.Parallel()
+	p := place(t, "keys_unicode")
+	steps := testkit.Oracle(t, "keys_unicode")
+	first := earliest(t, p, steps)
+	var last string
+	for _, i := range steps[first].Instants {
+		if write(i.Action) {
+			last = i.Requested
+		}
+	}
+	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: last}, map[string]string{"vector.num_clusters": "4"})
+	var total indexer.CopyStats
+	found := false
+	for {
+		r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{MaxInstants: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Processed == 0 {
+			break
+		}
+		total.Looked, total.Scanned = total.Looked+r.Copies.Looked, total.Scanned+r.Copies.Scanned
+		found = found || r.Copies.Keys > 0
+	}
+	if !found || total.Looked == 0 || total.Scanned != 0 {
+		t.Errorf("copies found %v, %+v", found, total)
+	}
+	rep, err := coverage.Verify(t.Context(), coverage.Deps{Place: p}, coverage.VerifyRequest{})
+	if err != nil || !rep.OK || rep.DuplicateKeys != 1 {
+		t.Fatalf("verify: %+v, %v", rep, err)
+	}
+	st, _, err := mdt.ReadState(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, ok := st.Indexes["embedding_idx"].Copies.Find("\U00010348")
+	if !ok || k.Rows != 2 || len(k.Groups) != 2 {
+		t.Errorf("state: %+v, %v", k, ok)
+	}
+}
