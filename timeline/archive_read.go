@@ -162,7 +162,7 @@ func metadataOf(action Action, b []byte) (content, error) {
 		if len(b) == 0 {
 			return nil, damaged("no metadata in its row")
 		}
-		rec, err := one(b)
+		rec, err := one(b, cleanFields...)
 		if err != nil {
 			return nil, err
 		}
@@ -232,30 +232,30 @@ func (a *Archive) Clean(ctx context.Context, inst Instant) (*CleanMetadata, erro
 
 // Rollback returns the metadata of an archived rollback.
 func (a *Archive) Rollback(ctx context.Context, inst Instant) (*RollbackMetadata, error) {
-	return archivedRecord(ctx, a, inst, colMetadata, inst.Action == Rollback, func(r avrox.Record) *RollbackMetadata { m := rollbackOf(r); return &m })
+	return archivedRecord(ctx, a, inst, colMetadata, inst.Action == Rollback, rollbackFields, func(r avrox.Record) *RollbackMetadata { m := rollbackOf(r); return &m })
 }
 
 // Restore returns the metadata of an archived restore.
 func (a *Archive) Restore(ctx context.Context, inst Instant) (*RestoreMetadata, error) {
-	return archivedRecord(ctx, a, inst, colMetadata, inst.Action == Restore, restoreOf)
+	return archivedRecord(ctx, a, inst, colMetadata, inst.Action == Restore, restoreFields, restoreOf)
 }
 
 // Savepoint returns the metadata of an archived savepoint.
 func (a *Archive) Savepoint(ctx context.Context, inst Instant) (*SavepointMetadata, error) {
-	return archivedRecord(ctx, a, inst, colMetadata, inst.Action == Savepoint, savepointOf)
+	return archivedRecord(ctx, a, inst, colMetadata, inst.Action == Savepoint, savepointFields, savepointOf)
 }
 
 // CompactionPlan returns the plan of an archived compaction or log compaction.
 func (a *Archive) CompactionPlan(ctx context.Context, inst Instant) (*CompactionPlan, error) {
-	return archivedRecord(ctx, a, inst, colPlan, inst.Action == Commit || inst.Action == DeltaCommit, compactionPlanOf)
+	return archivedRecord(ctx, a, inst, colPlan, inst.Action == Commit || inst.Action == DeltaCommit, compactionFields, compactionPlanOf)
 }
 
 // ClusteringPlan returns the plan of an archived clustering, or the requested file of another replacecommit.
 func (a *Archive) ClusteringPlan(ctx context.Context, inst Instant) (*ClusteringPlan, error) {
-	return archivedRecord(ctx, a, inst, colPlan, inst.Action == ReplaceCommit, clusteringPlanOf)
+	return archivedRecord(ctx, a, inst, colPlan, inst.Action == ReplaceCommit, clusteringFields, clusteringPlanOf)
 }
 
-func archivedRecord[T any](ctx context.Context, a *Archive, inst Instant, column string, fits bool, convert func(avrox.Record) *T) (*T, error) {
+func archivedRecord[T any](ctx context.Context, a *Archive, inst Instant, column string, fits bool, fields []string, convert func(avrox.Record) *T) (*T, error) {
 	if !inst.Archived || !fits {
 		return nil, wrongAction(inst, "an archived instant of that kind")
 	}
@@ -264,7 +264,7 @@ func archivedRecord[T any](ctx context.Context, a *Archive, inst Instant, column
 		if len(b) == 0 {
 			return damaged("%s of %s %s is not in its row", column, inst.Action, inst.Requested)
 		}
-		rec, err := one(b)
+		rec, err := one(b, fields...)
 		if err != nil {
 			return fmt.Errorf("%s of %s %s: %w", column, inst.Action, inst.Requested, err)
 		}

@@ -50,8 +50,8 @@ func read[T any](ctx context.Context, st storage.Store, file string, parse func(
 	}
 }
 
-// one decodes an Avro container that holds exactly one record, as every timeline file does.
-func one(b []byte) (avrox.Record, error) {
+// one decodes an Avro container that holds exactly one record, as every timeline file does, with at least these fields.
+func one(b []byte, fields ...string) (avrox.Record, error) {
 	_, records, err := avrox.ReadContainer(b)
 	if err != nil {
 		return nil, err
@@ -59,13 +59,13 @@ func one(b []byte) (avrox.Record, error) {
 	if len(records) != 1 {
 		return nil, damaged("%d records instead of one", len(records))
 	}
-	return records[0], nil
+	return records[0], has(records[0], "metadata", fields...)
 }
 
-// readOne reads a timeline file of one record and turns it into a T.
-func readOne[T any](ctx context.Context, st storage.Store, dir string, p *Properties, file string, convert func(avrox.Record) T) (T, error) {
+// readOne reads a timeline file of one record with those fields and turns it into a T.
+func readOne[T any](ctx context.Context, st storage.Store, dir string, p *Properties, file string, fields []string, convert func(avrox.Record) T) (T, error) {
 	v, _, err := read(ctx, st, path.Join(p.TimelineDir(dir), file), func(b []byte) (T, error) {
-		rec, err := one(b)
+		rec, err := one(b, fields...)
 		if err != nil {
 			var none T
 			return none, err

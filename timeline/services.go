@@ -89,12 +89,23 @@ type IndexMetadata struct {
 	Partitions map[string]string
 }
 
+// What every writer's schema has: without it a damaged name would read as an action that did nothing.
+var (
+	cleanFields      = []string{"partitionMetadata"}
+	rollbackFields   = []string{"commitsRollback"}
+	restoreFields    = []string{"restoreInstantInfo"}
+	savepointFields  = []string{"partitionMetadata"}
+	indexFields      = []string{"indexPartitionInfos"}
+	compactionFields = []string{"operations"}
+	clusteringFields = []string{"clusteringPlan"}
+)
+
 // ReadClean reads a completed clean. Errors as of ReadCommit, here and below.
 func ReadClean(ctx context.Context, st storage.Store, dir string, p *Properties, inst Instant) (*CleanMetadata, error) {
 	if inst.Action != Clean || inst.State != Completed {
 		return nil, wrongAction(inst, "a completed clean")
 	}
-	return readOne(ctx, st, dir, p, inst.File, cleanOf)
+	return readOne(ctx, st, dir, p, inst.File, cleanFields, cleanOf)
 }
 
 func cleanOf(r avrox.Record) *CleanMetadata {
@@ -117,7 +128,7 @@ func ReadRollback(ctx context.Context, st storage.Store, dir string, p *Properti
 	if inst.Action != Rollback || inst.State != Completed {
 		return nil, wrongAction(inst, "a completed rollback")
 	}
-	return readOne(ctx, st, dir, p, inst.File, func(r avrox.Record) *RollbackMetadata { m := rollbackOf(r); return &m })
+	return readOne(ctx, st, dir, p, inst.File, rollbackFields, func(r avrox.Record) *RollbackMetadata { m := rollbackOf(r); return &m })
 }
 
 func rollbackOf(r avrox.Record) RollbackMetadata {
@@ -133,7 +144,7 @@ func ReadRestore(ctx context.Context, st storage.Store, dir string, p *Propertie
 	if inst.Action != Restore || inst.State != Completed {
 		return nil, wrongAction(inst, "a completed restore")
 	}
-	return readOne(ctx, st, dir, p, inst.File, restoreOf)
+	return readOne(ctx, st, dir, p, inst.File, restoreFields, restoreOf)
 }
 
 func restoreOf(r avrox.Record) *RestoreMetadata {
@@ -152,7 +163,7 @@ func ReadSavepoint(ctx context.Context, st storage.Store, dir string, p *Propert
 	if inst.Action != Savepoint || inst.State != Completed {
 		return nil, wrongAction(inst, "a completed savepoint")
 	}
-	return readOne(ctx, st, dir, p, inst.File, savepointOf)
+	return readOne(ctx, st, dir, p, inst.File, savepointFields, savepointOf)
 }
 
 func savepointOf(r avrox.Record) *SavepointMetadata {
@@ -168,7 +179,7 @@ func ReadIndexing(ctx context.Context, st storage.Store, dir string, p *Properti
 	if inst.Action != Indexing || inst.State != Completed {
 		return nil, wrongAction(inst, "a completed indexing")
 	}
-	return readOne(ctx, st, dir, p, inst.File, func(r avrox.Record) *IndexMetadata {
+	return readOne(ctx, st, dir, p, inst.File, indexFields, func(r avrox.Record) *IndexMetadata {
 		m := &IndexMetadata{Operation: upper(str(r, "operationType")), Partitions: map[string]string{}}
 		for _, info := range records(r["indexPartitionInfos"]) {
 			m.Partitions[str(info, "metadataPartitionPath")] = str(info, "indexUptoInstant")
@@ -182,7 +193,7 @@ func ReadCompactionPlan(ctx context.Context, st storage.Store, dir string, p *Pr
 	if inst.Pending != Compaction && inst.Pending != LogCompaction || inst.Plan == "" {
 		return nil, wrongAction(inst, "a compaction with its plan")
 	}
-	return readOne(ctx, st, dir, p, inst.Plan, compactionPlanOf)
+	return readOne(ctx, st, dir, p, inst.Plan, compactionFields, compactionPlanOf)
 }
 
 func compactionPlanOf(r avrox.Record) *CompactionPlan {
@@ -202,7 +213,7 @@ func ReadClusteringPlan(ctx context.Context, st storage.Store, dir string, p *Pr
 	if inst.Pending.Completes() != ReplaceCommit || inst.Plan == "" {
 		return nil, wrongAction(inst, "a clustering with its plan")
 	}
-	return readOne(ctx, st, dir, p, inst.Plan, clusteringPlanOf)
+	return readOne(ctx, st, dir, p, inst.Plan, clusteringFields, clusteringPlanOf)
 }
 
 func clusteringPlanOf(r avrox.Record) *ClusteringPlan {
