@@ -64,8 +64,14 @@ type VerifyReport struct {
 	Examples map[string][]string `json:"examples"`
 }
 
+// Empty says that a sample was compared which holds none of the keys: that nothing differs means nothing then.
+func (r *VerifyReport) Empty() bool { return r.Sample < 1 && r.Checked == 0 && r.OK }
+
 // Sentence says the result for people.
 func (r *VerifyReport) Sentence() string {
+	if r.Empty() {
+		return fmt.Sprintf("nothing compared: the sample of %v holds none of the keys of index %s", r.Sample, r.Index)
+	}
 	if r.OK {
 		return fmt.Sprintf("ok: %s of index %s agree with the table at %s", count(int(r.Checked), "key"), r.Index, orNone(r.Snapshot))
 	}

@@ -49,42 +49,51 @@ func Plan(ctx context.Context, place mdt.Place, opt SyncOptions) ([]Planned, err
 		if err != nil {
 			return out, err
 		}
-		c.set.Covered = maps.Clone(c.set.Covered)
-		if c.set.Covered == nil {
-			c.set.Covered = map[string]string{}
+		planned, err := l.plan(ctx, c, indexes, opt, len(out))
+		if out = append(out, planned...); err != nil {
+			return out, err
 		}
-		due := len(c.due)
-		for len(c.due) > 0 {
-			limit := len(c.due)
-			if opt.MaxInstants > 0 {
-				limit = min(limit, opt.MaxInstants-len(out))
-			}
-			if limit <= 0 {
-				break
-			}
-			observe := func(n int) {
-				if opt.Progress != nil {
-					opt.Progress(due-len(c.due)+n, due)
-				}
-			}
-			t := opt.Memory.take(indexes, true)
-			done, known, err := l.compare(ctx, c, indexes, t, limit, observe)
-			err = errors.Join(err, t.close())
-			for _, d := range done {
-				c.set.Covered[d.instant.Requested] = d.instant.Completed
-				for i, x := range c.indexes {
-					r := d.record(i, x.Name, "")
-					out = append(out, Planned{Index: x.Name, Instant: d.instant, Operation: r.Operation, Mode: r.Mode, Counts: r.Counts})
-				}
-			}
-			if err != nil {
-				return out, err
-			}
-			for _, x := range c.indexes {
-				x.Copies = known
-			}
-			c.due = c.due[len(done):]
+	}
+	return out, nil
+}
+
+// plan compares what is due in a cohort. before is how many instants count toward the bound already.
+func (l *look) plan(ctx context.Context, c cohort, indexes []opened, opt SyncOptions, before int) ([]Planned, error) {
+	var out []Planned
+	if c.set.Covered = maps.Clone(c.set.Covered); c.set.Covered == nil {
+		c.set.Covered = map[string]string{}
+	}
+	due := len(c.due)
+	for len(c.due) > 0 {
+		limit := len(c.due)
+		if opt.MaxInstants > 0 {
+			limit = min(limit, opt.MaxInstants-before-len(out))
 		}
+		if limit <= 0 {
+			break
+		}
+		observe := func(n int) {
+			if opt.Progress != nil {
+				opt.Progress(due-len(c.due)+n, due)
+			}
+		}
+		t := opt.Memory.take(indexes, true)
+		done, known, err := l.compare(ctx, c, indexes, t, limit, observe)
+		err = errors.Join(err, t.close())
+		for _, d := range done {
+			c.set.Covered[d.instant.Requested] = d.instant.Completed
+			for i, x := range c.indexes {
+				r := d.record(i, x.Name, "")
+				out = append(out, Planned{Index: x.Name, Instant: d.instant, Operation: r.Operation, Mode: r.Mode, Counts: r.Counts})
+			}
+		}
+		if err != nil {
+			return out, err
+		}
+		for _, x := range c.indexes {
+			x.Copies = known
+		}
+		c.due = c.due[len(done):]
 	}
 	return out, nil
 }

@@ -126,10 +126,9 @@ func (a *app) reportError(err error) {
 		return
 	}
 	if hint != "" {
-		fmt.Fprintf(a.err, "tidemark: %s; %s\n", text, hint)
-		return
+		text += "; " + hint
 	}
-	fmt.Fprintf(a.err, "tidemark: %s\n", text)
+	a.warn("%s", text)
 }
 
 // oneLine joins the lines of a text, such as that of joined errors, and leaves out what two rooms on the way of an error

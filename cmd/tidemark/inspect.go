@@ -179,6 +179,8 @@ func (a *app) inspectJSON(ctx context.Context, f inspected) error {
 	if err := json.Indent(&text, b, "", "  "); err != nil {
 		return err
 	}
-	a.say("%s", strings.TrimSpace(text.String()))
+	for _, line := range strings.Split(strings.TrimSpace(text.String()), "\n") {
+		a.say("%s", line)
+	}
 	return nil
 }

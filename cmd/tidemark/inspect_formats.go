@@ -40,7 +40,9 @@ func (a *app) inspectAvro(ctx context.Context, f inspected) error {
 		if err != nil {
 			return err
 		}
-		a.say("%s", text)
+		for _, line := range strings.Split(string(text), "\n") {
+			a.say("%s", line)
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -30,10 +31,52 @@ func marshal(v any) ([]byte, error) {
 }
 
 // say prints one line for people.
-func (a *app) say(format string, args ...any) { fmt.Fprintf(a.out, format+"\n", args...) }
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintln(a.out, visible(fmt.Sprintf(format, args...)))
+}
 
 // warn prints one line for people on standard error.
-func (a *app) warn(format string, args ...any) { fmt.Fprintf(a.err, "tidemark: "+format+"\n", args...) }
+func (a *app) warn(format string, args ...any) {
+	fmt.Fprintln(a.err, "tidemark: "+visible(fmt.Sprintf(format, args...)))
+}
+
+// visible is a text with everything that a terminal would act on, or that does not show, as an escape: record keys and names
+// come from the table, and may be anything.
+func visible(s string) string {
+	shown := func(r rune) bool { return r != utf8.RuneError && strconv.IsPrint(r) }
+	if strings.IndexFunc(s, func(r rune) bool { return !shown(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case shown(r) || r == utf8.RuneError:
+			b.WriteString(s[:n])
+		default:
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// maxCell bounds the width of a cell that people see, in characters, and maxLast that of the last cell of a row; --json shows all.
+const (
+	maxCell = 100
+	maxLast = 300
+)
+
+// short cuts a text that is too long to be shown whole.
+func short(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
 
 // grid is a small table for people: columns as wide as their widest cell, two blanks apart.
 type grid struct {
@@ -54,7 +97,11 @@ func newGrid(right ...int) *grid {
 func (g *grid) add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
-		row[i] = fmt.Sprint(c)
+		most := maxCell
+		if i == len(cells)-1 {
+			most = maxLast
+		}
+		row[i] = short(visible(fmt.Sprint(c)), most)
 	}
 	g.rows = append(g.rows, row)
 }

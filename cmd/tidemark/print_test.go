@@ -104,8 +104,67 @@ func TestProgressInPlainLines(t *testing.T) {
 	p.report("write", 1, 0)
 	p.finish()
 	p.finish()
-	want := "read: 50 of 100, 10/s, about 5s left\nread: 50 of 100, 5/s, done\n"
+	want := "read: 50 of 100, 10/s, about 5 s left\nread: 50 of 100, 5/s, done\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// What comes from a table must not act on a terminal: escapes are shown, and long cells are cut.
+func TestTextIsVisible(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain ключ 鍵":            "plain ключ 鍵",
+		"\x1b[31mred\x1b[0m":      `\x1b[31mred\x1b[0m`,
+		"a\tb\nc\x00\x7f":         `a\tb\nc\x00\x7f`,
+		"C1 \u009b and bad \xff": `C1 \u009b and bad \xff`,
+		"turned \u202e round":    `turned \u202e round`,
+		"":                        "",
+	} {
+		if got := visible(in); got != want {
+			t.Errorf("visible(%q) = %q, want %q", in, got, want)
+		}
+	}
+	var out bytes.Buffer
+	a := &app{out: &out, err: &out}
+	g := newGrid()
+	g.add("key\x1b]0;title\a", strings.Repeat("k", 5000), strings.Repeat("ü", 5000))
+	g.print(a, "")
+	a.warn("%s", "\x1b[2J")
+	a.reportError(errors.New("key \x1b[1m is bad"))
+	text := out.String()
+	if strings.ContainsAny(text, "\x1b\a") || len(text) > 1000 || !strings.Contains(text, "k…  ü") || !strings.Contains(text, `\x1b[2J`) {
+		t.Errorf("%d bytes: %q", len(text), text)
+	}
+	out.Reset()
+	if err := a.object(map[string]string{"key": strings.Repeat("k", 5000) + "\x1b"}); err != nil || !strings.Contains(out.String(), strings.Repeat("k", 5000)+`\u001b`) {
+		t.Errorf("JSON is not exact: %v", err)
+	}
+}
+
+// The end of long work is estimated when enough of it is done, and never absurd.
+func TestProgressEstimate(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		elapsed     time.Duration
+		done, total int64
+		want        string
+	}{
+		{time.Millisecond, 1, 10_000, ""},
+		{2 * time.Second, 1000, 10_000, ""},
+		{10 * time.Second, 2, 50, ""},
+		{10 * time.Second, 100, 10_000, ""},
+		{10 * time.Second, 1000, 10_000, "about 2 min left"},
+		{10 * time.Second, 5000, 10_000, "about 10 s left"},
+		{time.Minute, 300, 10_000, "about 32 min left"},
+		{time.Minute, 10, 10, ""},
+		{time.Minute, 10, 0, ""},
+		{time.Hour, 300, 10_000, "about 32 h left"},
+	} {
+		p := &progress{now: time.Now, began: begin, done: tc.done, total: tc.total}
+		if got := p.left(begin.Add(tc.elapsed)); got != tc.want {
+			t.Errorf("%d of %d after %s: %q, want %q", tc.done, tc.total, tc.elapsed, got, tc.want)
+		}
 	}
 }

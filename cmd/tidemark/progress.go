@@ -61,6 +61,9 @@ func (p *progress) report(stage string, done, total int64) {
 		if total > 0 {
 			p.bar.ChangeMax64(total)
 		}
+		if left := p.left(now); left != "" {
+			p.bar.Describe(stage + ", " + left)
+		}
 		_ = p.bar.Set64(done)
 		return
 	}
@@ -99,13 +102,37 @@ func (p *progress) line(now time.Time, end string) {
 		text += " of " + count(p.total)
 	}
 	if secs := elapsed.Seconds(); secs >= 1 && p.done > 0 {
-		rate := float64(p.done) / secs
-		text += fmt.Sprintf(", %.0f/s", rate)
-		if left := p.total - p.done; left > 0 && end == "" {
-			text += fmt.Sprintf(", about %s left", time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))
+		if rate := float64(p.done) / secs; rate >= 10 {
+			text += fmt.Sprintf(", %.0f/s", rate)
+		} else {
+			text += fmt.Sprintf(", %.2g/s", rate)
+		}
+		if left := p.left(now); left != "" && end == "" {
+			text += ", " + left
 		}
 	}
 	fmt.Fprintln(p.out, text+end)
+}
+
+const (
+	// settled is how long a stage must have lasted, and steady how many units and which share of them must be done, before an
+	// end is estimated: the first units tell little, since they open what the others use.
+	settled = 3 * time.Second
+	steady  = 3
+	share   = 0.02
+)
+
+// left says about how long the stage still takes; "" while that cannot be told.
+func (p *progress) left(now time.Time) string {
+	elapsed, rest := now.Sub(p.began), p.total-p.done
+	if rest <= 0 || elapsed < settled || p.done < steady || float64(p.done) < share*float64(p.total) {
+		return ""
+	}
+	d := time.Duration(float64(elapsed) / float64(p.done) * float64(rest))
+	if d < time.Minute {
+		return fmt.Sprintf("about %d s left", max(int(d.Round(time.Second).Seconds()), 1))
+	}
+	return "about " + duration(d) + " left"
 }
 
 // bar makes a bar for one stage, or a spinner if total is not known.
@@ -118,7 +145,7 @@ func bar(w io.Writer, stage string, total int64) *progressbar.ProgressBar {
 		progressbar.OptionSetDescription(stage),
 		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),
-		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionSetPredictTime(false), // its estimate is wild at first: see left
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 	)

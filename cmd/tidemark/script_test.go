@@ -58,6 +58,7 @@ var program = sync.OnceValues(func() (string, error) {
 //	flip FILE OFFSET     change every bit of one byte; a negative offset counts from the end; FILE may be a pattern
 //	cut FILE N           leave the first N bytes; a negative N takes -N bytes away from the end
 //	claim TABLE R C      write into the state that every index's baseline holds the instant requested at R, completed at C
+//	unfinished TABLE I   write into the state that index I was left when its creation was killed, its files there and not active
 //	json PATH PATTERN    some line of standard output is a JSON object whose value at PATH (a/b/0) matches PATTERN
 //	exits CODE CMD...    run the program and compare its exit code
 //	oneline stderr       the output is one line and begins with "tidemark: "
@@ -77,15 +78,16 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"table":     cmdTable,
-			"remember":  cmdRemember,
-			"unchanged": cmdUnchanged,
-			"flip":      cmdFlip,
-			"cut":       cmdCut,
-			"claim":     cmdClaim,
-			"json":      cmdJSON,
-			"exits":     cmdExits,
-			"oneline":   cmdOneLine,
+			"table":      cmdTable,
+			"remember":   cmdRemember,
+			"unchanged":  cmdUnchanged,
+			"flip":       cmdFlip,
+			"cut":        cmdCut,
+			"claim":      cmdClaim,
+			"unfinished": cmdUnfinished,
+			"json":       cmdJSON,
+			"exits":      cmdExits,
+			"oneline":    cmdOneLine,
 		},
 	})
 }
@@ -196,6 +198,30 @@ func cmdClaim(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		for _, x := range st.Indexes {
 			x.Baseline.Instants[args[1]] = args[2]
+		}
+		b, err = mdt.EncodeState(st)
+		ts.Check(err)
+		return b
+	})
+}
+
+func cmdUnfinished(ts *testscript.TestScript, _ bool, args []string) {
+	edit(ts, filepath.Join(args[0], ".hoodie", ".tidemark", "state.json"), func(b []byte) []byte {
+		st, err := mdt.DecodeState(b)
+		ts.Check(err)
+		of := func(f mdt.DataFile) bool { return f.Index == args[1] }
+		x := st.Indexes[args[1]]
+		for i := range x.Generations {
+			x.Generations[i].State, x.Generations[i].Activated = mdt.GenBuilding, ""
+		}
+		for _, f := range st.Base {
+			if of(f) {
+				x.Building = append(x.Building, f)
+			}
+		}
+		st.Base = slices.DeleteFunc(st.Base, of)
+		for i := range st.Commits {
+			st.Commits[i].Files = slices.DeleteFunc(st.Commits[i].Files, of)
 		}
 		b, err = mdt.EncodeState(st)
 		ts.Check(err)

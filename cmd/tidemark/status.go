@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status TABLE",
 		Short: "Say whether the indexes cover the table",
 		Long: `Says whether each index covers the table's newest snapshot, how far it is behind, why, and what to do.
-The exit code is 0 if and only if every index shown is fresh, else 3.`,
+The exit code is 0 if and only if every index shown is fresh, else 3. An index whose creation was interrupted, or is under
+way, has its line; beside others it does not count for the exit code.`,
 		Example: "  tidemark status /data/t\n  tidemark status /data/t --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -25,7 +27,7 @@ The exit code is 0 if and only if every index shown is fresh, else 3.`,
 			}
 			fresh := true
 			for _, s := range all {
-				fresh = fresh && s.Fresh
+				fresh = fresh && (s.Fresh || leftover(s, all))
 				if err := a.showStatus(s); err != nil {
 					return err
 				}
@@ -38,6 +40,11 @@ The exit code is 0 if and only if every index shown is fresh, else 3.`,
 	}
 	c.Flags().StringVar(&index, "index", "", "only this index; all if left out")
 	return c
+}
+
+// leftover says whether an index was not finished while the table has others: those are served, and it is no index yet.
+func leftover(s coverage.IndexStatus, all []coverage.IndexStatus) bool {
+	return s.Building && slices.ContainsFunc(all, func(o coverage.IndexStatus) bool { return !o.Building })
 }
 
 // status judges the indexes of a table, or one of them.
@@ -85,14 +92,26 @@ func (a *app) showStatus(s coverage.IndexStatus) error {
 		g.add("degraded", plural(s.Degraded, "file group"))
 	}
 	if n := s.Horizon.Cleaner; n != nil {
-		g.add("cleaner", "takes a needed slice in "+plural(*n, "commit"))
+		g.add("cleaner", horizon("a slice that the first of them needs", *n, s.Horizon.CleanerAbout))
 	}
 	if n := s.Horizon.Archiver; n != nil {
-		g.add("archiver", "takes a needed instant in "+plural(*n, "commit"))
+		g.add("archiver", horizon("the first of them", *n, s.Horizon.ArchiverAbout))
 	}
 	g.print(a, "  ")
 	a.showGaps(s.Gaps)
 	return nil
+}
+
+// horizon says when a table service takes something.
+func horizon(what string, commits int, about string) string {
+	if commits == 0 {
+		return "has taken " + what + ", or may at any time"
+	}
+	text := fmt.Sprintf("takes %s in %s at the earliest", what, plural(commits, "commit"))
+	if about != "" {
+		text += ", " + about
+	}
+	return text
 }
 
 // shownGaps bounds how many gaps people are shown.
@@ -103,7 +122,12 @@ func (a *app) showGaps(gaps []coverage.Gap) {
 		return
 	}
 	g := newGrid()
-	g.add("not covered", "completed", "action", "why")
+	head := []any{"not covered", "completed", "action", "why"}
+	writers := slices.ContainsFunc(gaps, func(g coverage.Gap) bool { return g.Writer != "" })
+	if writers {
+		head = append(head, "written by")
+	}
+	g.add(head...)
 	for i, gap := range gaps {
 		if i == shownGaps {
 			break
@@ -112,7 +136,11 @@ func (a *app) showGaps(gaps []coverage.Gap) {
 		if gap.Completed != nil {
 			completed = *gap.Completed
 		}
-		g.add(gap.Requested, completed, string(gap.Action), gap.Reason)
+		row := []any{gap.Requested, completed, string(gap.Action), gap.Reason}
+		if writers {
+			row = append(row, gap.Writer)
+		}
+		g.add(row...)
 	}
 	g.print(a, "  ")
 	if n := len(gaps) - shownGaps; n > 0 {

@@ -22,6 +22,8 @@ type synced struct {
 	State       coverage.State  `json:"state"`
 	Reason      string          `json:"reason"`
 	LagInstants *int            `json:"lag_instants"`
+	// Reconciled is how many keys were corrected where a catch-up over files that were gone ended with a reconcile; null without one.
+	Reconciled *int64 `json:"reconciled"`
 }
 
 func (a *app) syncCommand() *cobra.Command {
@@ -31,7 +33,9 @@ func (a *app) syncCommand() *cobra.Command {
 		Use:   "sync TABLE",
 		Short: "Catch up with the table and exit",
 		Long: `Covers every commit that the table's indexes do not cover, in completion order, and exits when nothing more
-can be processed now. It can be stopped at any time; the next run goes on.`,
+can be processed now. It can be stopped at any time; the next run goes on. After a long absence it goes through the
+archived timeline. Where files of a commit were cleaned away meanwhile, the commit is covered together with later ones,
+and the sync ends with a comparison with the whole table: see reconcile.`,
 		Example: "  tidemark sync /data/t\n  tidemark sync /data/t --plan",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -61,7 +65,8 @@ func (a *app) follow(ctx context.Context, url string, bound int) (*indexer.SyncR
 	p := newProgress(a.err)
 	defer p.finish()
 	return indexer.Sync(ctx, place, indexer.SyncOptions{MaxInstants: bound, Waiting: a.waiting,
-		Progress: func(done, due int) { p.report("commits", int64(done), int64(due)) }})
+		Progress: func(done, due int) { p.report("commits", int64(done), int64(due)) },
+		Compared: func(index string, rows int64) { p.report("rows of "+index+" compared", rows, 0) }})
 }
 
 // sync follows the table and prints what was covered and where the indexes stand.
@@ -81,7 +86,7 @@ func (a *app) sync(ctx context.Context, url string, bound int) error {
 	if a.json {
 		for _, s := range all {
 			commits := append([]string{}, r.Commits...)
-			if err := a.object(synced{s.Table, s.Index, r.Processed, commits, s.Frontier, s.Fresh, s.State, s.Reason, s.LagInstants}); err != nil {
+			if err := a.object(synced{s.Table, s.Index, r.Processed, commits, s.Frontier, s.Fresh, s.State, s.Reason, s.LagInstants, corrected(r, s)}); err != nil {
 				return err
 			}
 		}
@@ -97,15 +102,31 @@ func (a *app) sync(ctx context.Context, url string, bound int) error {
 		}
 	}
 	a.say("covered %s in %s", plural(r.Processed, "data commit"), plural(len(r.Commits), "metadata commit"))
+	for _, c := range r.Reconciled {
+		a.say("index %s compared with the whole table: corrected %s", c.Index, plural(c.Written, "key"))
+	}
 	for _, s := range all {
 		a.say("%s", s.Sentence())
 	}
 	return stuck(all)
 }
 
+// corrected returns how many keys of an index a reconcile at the end of a sync corrected; nil if there was none.
+func corrected(r *indexer.SyncResult, s coverage.IndexStatus) *int64 {
+	for _, c := range r.Reconciled {
+		if s.Index != nil && c.Index == *s.Index {
+			return &c.Written
+		}
+	}
+	return nil
+}
+
 // stuck ends a sync with exit code 1 if an index is in a state that no sync can get it out of.
 func stuck(all []coverage.IndexStatus) error {
 	for _, s := range all {
+		if leftover(s, all) {
+			continue
+		}
 		switch s.State {
 		case coverage.StateUnsupported, coverage.StateAbsent, coverage.StateHandedOver, coverage.StateFailClosed,
 			coverage.StateBlocked, coverage.StateStalled:
@@ -145,6 +166,11 @@ func (a *app) syncPlan(ctx context.Context, url string, bound int) error {
 	list, err := indexer.Plan(ctx, place, indexer.SyncOptions{MaxInstants: bound,
 		Progress: func(done, due int) { p.report("commits", int64(done), int64(due)) }})
 	p.finish()
+	return a.showPlanned(list, err, "to process")
+}
+
+// showPlanned prints what was found in commits without a write, and the error that stopped it, if any.
+func (a *app) showPlanned(list []indexer.Planned, err error, what string) error {
 	if err != nil && len(list) == 0 {
 		return err
 	}
@@ -166,6 +192,6 @@ func (a *app) syncPlan(ctx context.Context, url string, bound int) error {
 			return err
 		}
 	}
-	a.say("%s to process; nothing was written", plural(len(list), "commit"))
+	a.say("%s %s; nothing was written", plural(len(list), "commit"), what)
 	return err
 }

@@ -58,6 +58,10 @@ func (a *app) verify(ctx context.Context, url string, req coverage.VerifyRequest
 	if err == nil && !r.OK {
 		return exitWith(exitMismatch)
 	}
+	if err == nil && r.Empty() {
+		a.warn("the sample of %v holds none of the keys, so nothing was compared; take a larger share", req.Sample)
+		return exitWith(exitFailed)
+	}
 	return err
 }
 
@@ -85,10 +89,17 @@ func (a *app) showVerify(r *coverage.VerifyReport) {
 	g.print(a, "  ")
 }
 
+// maxSample bounds how much of a key people see, in characters.
+const maxSample = 40
+
 // sample names some of the keys or files of a class.
 func sample(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", such as %q", names)
+	cut := make([]string, len(names))
+	for i, n := range names {
+		cut[i] = short(n, maxSample)
+	}
+	return fmt.Sprintf(", such as %q", cut)
 }

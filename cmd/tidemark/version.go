@@ -11,7 +11,7 @@ import (
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.demoCommand(), a.indexCommand(), a.syncCommand(), a.statusCommand(), a.markersCommand(), a.waitCommand(),
-		a.searchCommand(), a.verifyCommand(), a.reconcileCommand(), a.proveCommand(), a.inspectCommand(), a.versionCommand(),
+		a.searchCommand(), a.verifyCommand(), a.reconcileCommand(), a.replayCommand(), a.proveCommand(), a.inspectCommand(), a.versionCommand(),
 	}
 }
 
