@@ -69,7 +69,7 @@ func Fresh(ctx context.Context, t *table.Table, st *mdt.State, index string) (Ve
 func judge(ctx context.Context, st storage.Store, p *timeline.Properties, tl *timeline.Timeline, state *mdt.State, x *mdt.Index) (Verdict, error) {
 	l := markers.LookAt(tl)
 	claim := claimOf(x)
-	if err := AskArchive(ctx, st, p, &l, claim); err != nil {
+	if err := AskArchive(ctx, timeline.NewArchive(st, table.HoodieDir, p), &l, claim); err != nil {
 		return Verdict{}, fmt.Errorf("judge index %s: %w", x.Name, err)
 	}
 	v := decide(l, state.Restores, claim)
@@ -81,12 +81,11 @@ func judge(ctx context.Context, st storage.Store, p *timeline.Properties, tl *ti
 
 // AskArchive tells a look what the archive has of the instants that a claim makes it look for. Where the active timeline is
 // enough it reads nothing. The look's timeline must have been listed before.
-func AskArchive(ctx context.Context, st storage.Store, p *timeline.Properties, l *markers.Look, c markers.Claim) error {
+func AskArchive(ctx context.Context, a *timeline.Archive, l *markers.Look, c markers.Claim) error {
 	missing, needed := l.AskArchive(c)
 	if !needed {
 		return nil
 	}
-	a := timeline.NewArchive(st, table.HoodieDir, p)
 	upto, err := a.Upto(ctx)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"tidemark/delta"
 	"tidemark/generation"
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
 	"tidemark/sink"
 )
 
@@ -16,6 +17,7 @@ import (
 type Committer struct {
 	*sink.Sink
 	waiting func(reason string)
+	tables  *table.Cache
 }
 
 var _ generation.Committer = Committer{}
@@ -27,6 +29,8 @@ type CommitterOptions struct {
 	Sink sink.Config
 	// Waiting is told before a commit waits for a time to become free. Defaults to nothing.
 	Waiting func(reason string)
+	// Tables is what this process knows of the table already. Defaults to nothing.
+	Tables *table.Cache
 }
 
 // OpenCommitter returns a committer for a place. It reads nothing and starts nothing.
@@ -34,9 +38,12 @@ func OpenCommitter(ctx context.Context, place mdt.Place, opt CommitterOptions) (
 	if opt.Waiting == nil {
 		opt.Waiting = func(string) {}
 	}
-	opt.Sink.Schema, opt.Sink.Recheck = delta.SchemaJSON, Recheck(place)
+	if opt.Tables == nil {
+		opt.Tables = table.NewCache(place.Store)
+	}
+	opt.Sink.Schema, opt.Sink.Recheck = delta.SchemaJSON, Recheck(place, opt.Tables)
 	s, err := sink.Open(ctx, place, opt.Sink)
-	return Committer{s, opt.Waiting}, err
+	return Committer{s, opt.Waiting, opt.Tables}, err
 }
 
 // Commit makes a batch visible as one deltacommit. Where no id may be taken yet it waits, if waiting can help.

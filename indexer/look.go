@@ -32,8 +32,14 @@ func SetOf(x *mdt.Index) markers.Set {
 	return markers.Set{Baseline: x.Baseline.Instants, Before: x.Baseline.Before, Covered: x.Covered}
 }
 
+// takeLook looks at the table for the first and only time; see takeNext.
 func takeLook(ctx context.Context, place mdt.Place, st *mdt.State) (*look, error) {
-	t, err := table.Open(ctx, place.Store)
+	return takeNext(ctx, table.NewCache(place.Store), st)
+}
+
+// takeNext looks at the table with what earlier looks have read of it.
+func takeNext(ctx context.Context, tables *table.Cache, st *mdt.State) (*look, error) {
+	t, err := tables.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +56,7 @@ func claimOf(x *mdt.Index) markers.Claim {
 
 // archive looks into the archive as far as a claim cannot be judged without.
 func (l *look) archive(ctx context.Context, c markers.Claim) error {
-	return coverage.AskArchive(ctx, l.table.Store, l.table.Props, &l.Look, c)
+	return coverage.AskArchive(ctx, l.table.Archive(), &l.Look, c)
 }
 
 // cohort is the indexes that incorporate the same instants, so that one comparison serves them all.

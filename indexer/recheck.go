@@ -17,13 +17,13 @@ import (
 // incorporated has gone, and every frontier that moves may stand where it goes. A frontier that does not move is
 // not judged: a write with an old requested time may appear after it (decision 8 keeps it where it is), and that
 // must not stop the commits after it from being covered. storage.ErrStale: throw the batch away and redo it.
-func Recheck(place mdt.Place) func(context.Context, *mdt.State) error {
+func Recheck(place mdt.Place, tables *table.Cache) func(context.Context, *mdt.State) error {
 	return func(ctx context.Context, after *mdt.State) error {
 		before, _, err := mdt.ReadState(ctx, place)
 		if err != nil {
 			return err
 		}
-		t, err := table.Open(ctx, place.Store)
+		t, err := tables.Open(ctx)
 		if err != nil {
 			return err
 		}

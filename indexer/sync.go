@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 	"tidemark/sink"
 )
@@ -24,6 +25,9 @@ type SyncOptions struct {
 	Waiting func(reason string)
 	// Memory bounds what a batch holds. The zero value works.
 	Memory Memory
+	// Tables is what this process knows of the table already: a process that syncs it again and again passes the same one.
+	// Defaults to nothing.
+	Tables *table.Cache
 	// Sink configures the sink that is used. The zero value works.
 	Sink sink.Config
 }
@@ -66,13 +70,16 @@ const (
 func Sync(ctx context.Context, place mdt.Place, opt SyncOptions) (*SyncResult, error) {
 	res := &SyncResult{}
 	// Refuse what cannot be written before anything of the sink is touched.
-	if _, err := takeLook(ctx, place, nil); err != nil {
+	if opt.Tables == nil {
+		opt.Tables = table.NewCache(place.Store)
+	}
+	if _, err := takeNext(ctx, opt.Tables, nil); err != nil {
 		return res, err
 	}
 	if opt.Sink.TempDir == "" {
 		opt.Sink.TempDir = opt.Memory.TempDir
 	}
-	sk, err := OpenCommitter(ctx, place, CommitterOptions{Waiting: opt.Waiting, Sink: opt.Sink})
+	sk, err := OpenCommitter(ctx, place, CommitterOptions{Waiting: opt.Waiting, Sink: opt.Sink, Tables: opt.Tables})
 	if err != nil {
 		return res, err
 	}
@@ -125,7 +132,7 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	if err := notPaused(place, st); err != nil {
 		return 0, "", err
 	}
-	l, err := takeLook(ctx, place, st)
+	l, err := takeNext(ctx, sk.tables, st)
 	if err != nil {
 		return 0, "", err
 	}
