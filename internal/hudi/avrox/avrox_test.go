@@ -635,6 +635,7 @@ func FuzzContainer(f *testing.F) {
 	f.Add(whole)
 	f.Add(container("deflate", 1, 2, []byte{3, 0}))
 	f.Add(container("null", 1, 1, []byte{2}))
+	f.Add(testkit.File(f, "hudi-rs/commit_metadata/v8_deltacommit.avro"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, _, err := avrox.ReadContainer(b); err != nil && !errors.Is(err, storage.ErrCorrupt) && !errors.Is(err, storage.ErrUnsupported) {
 			t.Errorf("error of no kind: %v", err)

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"tidemark/internal/hudi/basefile"
 	"tidemark/internal/hudi/basefile/basefiletest"
 	"tidemark/internal/storage"
+	"tidemark/internal/testkit"
 )
 
 // Every truncation and many flipped bytes: an error of a kind or the right answer, no panic, nothing silently short.
@@ -56,6 +59,17 @@ func FuzzOpen(f *testing.F) {
 		f.Add(basefiletest.Write(f, basefiletest.Config{}, basefiletest.Column{Name: "k", Kind: basefile.String, Encoding: enc, Values: basefiletest.Keys(3)}))
 	}
 	f.Add([]byte("PAR1"))
+	real, err := filepath.Glob(filepath.Join(testkit.Table(f, "virtual_keys"), "eu", "*.parquet")) // without a bloom filter, so small
+	if err != nil || len(real) == 0 {
+		f.Fatal(real, err)
+	}
+	for _, path := range real {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		file, err := basefile.Open(t.Context(), storage.BytesSource(b))
 		if err != nil {
