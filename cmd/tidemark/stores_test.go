@@ -7,9 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"tidemark/internal/storage/cloudtest"
 	"tidemark/internal/storage/open"
@@ -50,8 +51,8 @@ func TestObjectStores(t *testing.T) {
 	}
 	want := walk(t, local)
 	for _, st := range stores {
-		if got := walk(t, st.url); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %v\nwant %v", st.url, got, want)
+		if diff := cmp.Diff(want, walk(t, st.url)); diff != "" {
+			t.Errorf("%s, -local +there:\n%s", st.url, diff)
 		}
 		if n := len(st.server.Requests()); n > 2500 {
 			t.Errorf("%s: %d requests", st.url, n)
@@ -125,8 +126,8 @@ func TestReal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := walk(t, url), walk(t, local); !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: got %v\nwant %v", url, got, want)
+			if diff := cmp.Diff(walk(t, local), walk(t, url)); diff != "" {
+				t.Errorf("%s, -local +there:\n%s", url, diff)
 			}
 			if s, ok := st.(*retry.Store); ok {
 				t.Logf("%s: the copy took %+v", url, s.Stats())

@@ -12,7 +12,7 @@ import (
 type Info struct {
 	Path    string    // relative to the store's root, slash separated, no leading slash
 	Size    int64     // bytes; 0 for a directory
-	ModTime time.Time // by the store's clock; zero where a directory has none
+	ModTime time.Time // by the store's clock, the same from every read of one version; zero where a directory has none
 	Tag     string    // version of the content, for Replace; always set by ReadFile and by what writes
 	IsDir   bool
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"sort"
 	"strings"
+	"time"
 
 	"tidemark/internal/storage"
 )
@@ -240,8 +241,9 @@ func (s *Store) List(ctx context.Context, dir string) ([]storage.Info, error) {
 	return out, nil
 }
 
+// info cuts times to the second: that is what headers carry, and listings of the same object may say more.
 func info(path string, a Attr, tag bool) storage.Info {
-	i := storage.Info{Path: path, Size: a.Size, ModTime: a.ModTime}
+	i := storage.Info{Path: path, Size: a.Size, ModTime: a.ModTime.Truncate(time.Second)}
 	if tag {
 		i.Tag = a.Tag
 	}

@@ -120,7 +120,7 @@ func (c *client) Put(ctx context.Context, key string, body io.ReadSeeker, size i
 	}
 	a := object.Attr{Key: key, Size: size, Tag: aws.ToString(out.ETag)}
 	if at, ok := awsmiddleware.GetServerTime(out.ResultMetadata); ok {
-		a.ModTime = at.Truncate(time.Second)
+		a.ModTime = at
 		return a, nil
 	}
 	return c.Head(ctx, key)

@@ -80,8 +80,13 @@ func createRead(t *testing.T, st storage.Store) {
 		_, err = st.Create(ctx, path, content)
 		wantKind(t, "second create of the same bytes", err, storage.ErrExists)
 		stat := must[storage.Info](t)(st.Stat(ctx, path))
-		if stat.Size != int64(len(content)) || stat.IsDir {
-			t.Errorf("stat %+v", stat)
+		if stat.Size != int64(len(content)) || stat.IsDir || !stat.ModTime.Equal(info.ModTime) {
+			t.Errorf("stat %+v, read %+v", stat, info)
+		}
+		for _, i := range must[[]storage.Info](t)(st.List(ctx, "a/b")) {
+			if i.Path == path && !i.ModTime.Equal(info.ModTime) {
+				t.Errorf("list %+v, read %+v", i, info)
+			}
 		}
 	}
 }
