@@ -37,6 +37,7 @@ type comparison struct {
 	rows, unindexable int64
 	unindexableKeys   []string
 	slices            []table.Slice // read so far
+	completion        func(requested string) string
 }
 
 // keyState is what is known of one record key. Of several live rows the one written last counts, indexable or not (design, decision 17).
@@ -135,6 +136,9 @@ func (c *comparison) table(ctx context.Context, t *table.Table, x *mdt.Index, cu
 		return err
 	}
 	columns := table.Columns{Vectors: []string{x.Column}}
+	completion := table.CompletedIn(t.Completion, func(i timeline.Instant) bool {
+		return (cut.In == nil || cut.In(i)) && (cut.Upto == "" || i.Completed <= cut.Upto)
+	})
 	for s, err := range files.Slices(cut) {
 		if err != nil {
 			if errors.Is(err, storage.ErrNotFound) {
@@ -143,7 +147,7 @@ func (c *comparison) table(ctx context.Context, t *table.Table, x *mdt.Index, cu
 			}
 			return err
 		}
-		c.slices = append(c.slices, s)
+		c.slices, c.completion = append(c.slices, s), completion
 		err := t.ReadMerged(ctx, s, columns, func(r table.Row) error {
 			c.row(r, s)
 			return ctx.Err()
@@ -204,11 +208,6 @@ func (c *comparison) counts(k *keyState, r table.Row, s table.Slice) bool {
 	}
 	k.order, k.slice, k.position = c.intern(order), slice, r.Position
 	return true
-}
-
-func (c *comparison) completion(requested string) string {
-	completed, _ := c.tl.CompletionOf(requested)
-	return completed
 }
 
 // copies returns the keys that live more than once, as the state keeps them.

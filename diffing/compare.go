@@ -103,7 +103,7 @@ func (p pairOf) stayed() bool {
 func (c *comparison) run(ctx context.Context) (err error) {
 	c.work.Runs++
 	c.work.Examined = 0
-	c.before, c.after, c.blind, c.places = newSide(), newSide(), map[string]bool{}, nil
+	c.before, c.after, c.blind, c.places = c.newSide(c.req.Incorporated), c.newSide(c.req.After()), map[string]bool{}, nil
 	c.results, c.met, c.narrow = make([]Result, len(c.req.Targets)), [256][]uint64{}, nil
 	c.lone, c.stayed = map[string]table.Group{}, nil
 	pairs, degraded, err := c.slices()

@@ -12,6 +12,7 @@ import (
 	"tidemark/delta"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
+	"tidemark/timeline"
 )
 
 // A record key can live more than once in a table: in one file group, in several, in several partitions. Of all its copies the one
@@ -178,7 +179,7 @@ func (c *comparison) setApart(after bool, v *view) bool {
 	if after {
 		s = c.after
 	}
-	s.add(c.hold(v), c.locator(v), c.req.Completion, true)
+	s.add(c.hold(v), c.locator(v), true)
 	return true
 }
 
@@ -242,9 +243,8 @@ func (c *comparison) readOutside(ctx context.Context, s table.Slice, keys map[st
 	place := c.place(&s)
 	return c.src.ReadKeys(ctx, s, c.columns, keys, func(r table.Row) error {
 		h := c.hold(&view{key: []byte(r.Key), raw: r.Vectors, commit: []byte(r.CommitTime), place: place, position: r.Position})
-		for _, side := range []*side{c.before, c.after} {
-			side.add(h, c.locator(&h.view), c.req.Completion, touched)
-		}
+		c.before.add(h, c.locator(&h.view), touched)
+		c.after.add(h, c.locator(&h.view), touched)
 		return nil
 	})
 }
@@ -321,8 +321,12 @@ func (c *comparison) net(i int, key string, b, n *copyOf) delta.Change {
 	return change
 }
 
-// side is the rows of one side whose keys are set apart.
-type side struct{ rows map[string]*copiesOf }
+// side is the rows of one side whose keys are set apart. A commit that the side does not incorporate counts as one whose completion is not known,
+// whatever is known of it by now: so the choice among copies is the one that was made when the side was the index's state.
+type side struct {
+	completion func(requested string) string
+	rows       map[string]*copiesOf
+}
 
 // copiesOf is what is known of a key's copies.
 type copiesOf struct {
@@ -338,7 +342,9 @@ type copyOf struct {
 	written table.Written
 }
 
-func newSide() *side { return &side{rows: map[string]*copiesOf{}} }
+func (c *comparison) newSide(in func(timeline.Instant) bool) *side {
+	return &side{completion: table.CompletedIn(c.req.Completion, in), rows: map[string]*copiesOf{}}
+}
 
 // of returns what the side has of a key, empty if it has nothing.
 func (s *side) of(key string) *copiesOf {
@@ -350,9 +356,9 @@ func (s *side) of(key string) *copiesOf {
 
 func (s *side) groups(key string) []table.Group { return slices.Clone(s.of(key).in) }
 
-func (s *side) add(h *held, loc delta.Locator, completion func(string) string, touched bool) {
+func (s *side) add(h *held, loc delta.Locator, touched bool) {
 	g := table.Group{Partition: loc.Partition, FileID: loc.FileID}
-	r, key := &copyOf{view: h.view, written: table.WrittenAt(completion, g, loc.BaseInstant, string(h.commit), loc.Position)}, string(h.key)
+	r, key := &copyOf{view: h.view, written: table.WrittenAt(s.completion, g, loc.BaseInstant, string(h.commit), loc.Position)}, string(h.key)
 	x := s.rows[key]
 	if x == nil {
 		x = &copiesOf{}

@@ -165,7 +165,7 @@ type bootstrap struct {
 // build does everything that needs no commit.
 func (b *bootstrap) build(ctx context.Context) error {
 	o := b.plan.Options
-	r := newReader(b.t, b.plan.Vector, o.Metric, b.plan.Rows)
+	r := newReader(b.t, b.plan.snapshot.cut, b.plan.Vector, o.Metric, b.plan.Rows)
 	for i, s := range b.plan.slices {
 		if err := r.slice(ctx, s); err != nil {
 			return gone(ctx, b.t, err)

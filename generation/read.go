@@ -13,6 +13,7 @@ import (
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 	"tidemark/internal/vector/kernel"
+	"tidemark/timeline"
 )
 
 // sampleKeys is how many record keys a message or a result names as examples.
@@ -46,6 +47,7 @@ type reader struct {
 	vector avrox.Vector
 	metric kernel.Metric
 
+	completion  func(requested string) string // of the snapshot's commits
 	corpus      corpus
 	unindexable Unindexable
 	duplicates  Duplicates
@@ -71,7 +73,7 @@ type copies struct {
 	in   []int32
 }
 
-func newReader(t *table.Table, v avrox.Vector, metric kernel.Metric, rows int64) *reader {
+func newReader(t *table.Table, cut table.Cut, v avrox.Vector, metric kernel.Metric, rows int64) *reader {
 	return &reader{
 		t: t, column: v.Column, vector: v, metric: metric,
 		corpus:      corpus{dim: v.Dim, vectors: make([]float32, 0, rows*int64(v.Dim))},
@@ -79,6 +81,7 @@ func newReader(t *table.Table, v avrox.Vector, metric kernel.Metric, rows int64)
 		seen:        make(map[string]seenRow, rows),
 		superseded:  map[int]bool{},
 		copies:      map[string]*copies{},
+		completion:  table.CompletedIn(t.Completion, func(i timeline.Instant) bool { return cut.Upto == "" || i.Completed <= cut.Upto }),
 	}
 }
 
@@ -111,7 +114,7 @@ func (r *reader) slice(ctx context.Context, s table.Slice) error {
 
 func (r *reader) row(s table.Slice, in table.Row) {
 	c := &r.corpus
-	w := table.WrittenAt(r.t.Completion, s.Group, s.Instant, in.CommitTime, in.Position)
+	w := table.WrittenAt(r.completion, s.Group, s.Instant, in.CommitTime, in.Position)
 	now := seenRow{row: -1, completed: w.Completed, requested: w.Requested, slice: int32(len(r.slices) - 1), position: in.Position}
 	if before, twice := r.seen[in.Key]; twice {
 		r.duplicate(in.Key, before, now)

@@ -64,20 +64,6 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 		if err != nil {
 			return out, err
 		}
-		late := l.Late(req.Instants[0], req.Incorporated)
-		if late && len(out) > 0 {
-			w.undo()
-			break // its own batch: the index must hold what came before, so that its postings can be asked
-		}
-		if late {
-			if err := l.settle(ctx, src, req, results, byIndex); err != nil {
-				return out, err
-			}
-			if err = t.addAll(ctx, results); err != nil {
-				t.Reset()
-				return out, err
-			}
-		}
 		if err := w.done(ctx, results); err != nil {
 			t.Reset()
 			return out, err

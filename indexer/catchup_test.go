@@ -499,6 +499,10 @@ func TestLateCommit(t *testing.T) {
 					}
 					n = r.Processed
 				}
+				rep, err := coverage.Verify(t.Context(), coverage.Deps{Place: p}, coverage.VerifyRequest{})
+				if err != nil || !rep.OK || rep.WrongLocator != 0 {
+					t.Errorf("%s hidden: verify: %+v, %v", late.Requested, rep, err)
+				}
 				st.Put(file, b, info.ModTime)
 				if s := status(t, p); s.Fresh {
 					t.Fatalf("%s appeared, and the index is called fresh", late.Requested)

@@ -155,9 +155,6 @@ func (l *look) compareUnit(ctx context.Context, src source, due []timeline.Insta
 		}
 		w.begin(req)
 		t.begin(ctx, req)
-		if l.Late(req.Instants[0], req.Incorporated) {
-			req.Changes = nil // they are candidates only
-		}
 		results, err := diffing.Compare(ctx, src, *req)
 		if err == nil {
 			return results, nil

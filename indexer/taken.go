@@ -89,19 +89,6 @@ func (t *taken) Reset() {
 	}
 }
 
-// addAll takes the changes of results, which their comparison kept.
-func (t *taken) addAll(ctx context.Context, results []diffing.Result) error {
-	for i := range results {
-		for _, c := range results[i].Changes {
-			if err := t.batches[i].AddChange(ctx, c); err != nil {
-				return err
-			}
-		}
-		results[i].Changes = nil
-	}
-	return nil
-}
-
 // size estimates what the changes come to as records.
 func (t *taken) size() (n int64) {
 	for _, b := range t.batches {

@@ -48,7 +48,14 @@ func (m *MDT) LookupRecordsWithout(ctx context.Context, data *timeline.Timeline,
 		return nil, err
 	}
 	valid := m.ValidInstants(data)
-	keep := func(instant string) bool { return valid(instant) && !out[instant] }
+	keep := func(instant string) bool {
+		if out == nil {
+			return valid(instant)
+		}
+		// An instant that the data table does not show may yet show: a commit that is seen late.
+		_, shown := data.CompletionOf(instant)
+		return valid(instant) && !out[instant] && (shown || strings.HasPrefix(instant, initPrefix) || instant < data.Earliest())
+	}
 	offset, known := m.offset(data)
 	byGroup := make([][]string, len(p.groups))
 	asked := make(map[string]bool, len(keys))

@@ -3,6 +3,8 @@ package table
 import (
 	"cmp"
 	"strings"
+
+	"tidemark/timeline"
 )
 
 // Written says when a row was written and where it lies. Of several live rows of one record key the one whose Written is greatest is
@@ -10,7 +12,7 @@ import (
 // it.
 type Written struct {
 	// Completed and Requested are of the commit that last wrote the row, by its _hoodie_commit_time. Completed is empty for a commit that is
-	// no longer on the active timeline: it counts as earlier than all that are.
+	// no longer on the active timeline, or that is not in the snapshot: it counts as earlier than all that are.
 	Completed, Requested string
 	// Group and Position tell rows of one commit apart, so that the choice never depends on the order of reading. A row in a log has
 	// position -1.
@@ -35,6 +37,19 @@ func (t *Table) Written(s Slice, r Row) Written {
 func WrittenAt(completion func(requested string) string, g Group, baseInstant, commitTime string, position int64) Written {
 	requested := cmp.Or(commitTime, baseInstant)
 	return Written{Completed: completion(requested), Requested: requested, Group: g, Position: position}
+}
+
+// CompletedIn limits completion to the instants of a snapshot: a row can be there whose commit is not, if that commit is seen late. in is
+// asked about completed data writes; nil takes all.
+func CompletedIn(completion func(requested string) string, in func(timeline.Instant) bool) func(requested string) string {
+	return func(requested string) string {
+		at := completion(requested)
+		i := timeline.Instant{Requested: requested, Completed: at, Action: timeline.Commit, State: timeline.Completed}
+		if at == "" || in != nil && !in(i) {
+			return ""
+		}
+		return at
+	}
 }
 
 // Completion returns the completion time of a commit of the active timeline by its requested time, else the empty text.
