@@ -29,13 +29,14 @@ const looks = 5
 // pin opens the table, then its metadata table, and looks at the timeline again: if it has not moved, the metadata table
 // shows nothing that the table does not.
 func pin(ctx context.Context, st storage.Store) (*snapshot, error) {
+	tables, records := table.NewCache(st), mdt.NewReader(st)
 	for range looks {
-		t, err := table.Open(ctx, st)
+		t, err := tables.Open(ctx)
 		if err != nil {
 			return nil, err
 		}
 		s := &snapshot{table: t}
-		m, err := mdt.Open(ctx, st)
+		m, err := mdt.OpenWith(ctx, st, t.Props, records)
 		switch {
 		case err == nil && m.HasRecordIndex():
 			s.records = m
@@ -44,7 +45,11 @@ func pin(ctx context.Context, st storage.Store) (*snapshot, error) {
 		case err != nil && !errors.Is(err, storage.ErrNotFound):
 			s.unread = err
 		}
-		if s.files, err = t.Files(ctx); err != nil {
+		s.files, err = t.Files(ctx)
+		if errors.Is(err, storage.ErrStale) { // an instant has gone since the look
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
 		again, err := timeline.Load(ctx, st, table.HoodieDir, t.Props)

@@ -120,7 +120,7 @@ func (t *Table) facts(ctx context.Context) (*facts, error) { return t.cache.fact
 // taken again. It must not pass for a gone data file.
 func stale(err error) error {
 	if errors.Is(err, storage.ErrNotFound) {
-		return fmt.Errorf("%v: %w", err, storage.ErrStale)
+		return &storage.Error{Op: "read timeline", Hint: "the timeline has changed since it was listed: try again", Err: fmt.Errorf("%v: %w", err, storage.ErrStale)}
 	}
 	return err
 }
