@@ -117,6 +117,9 @@ func (w *World) rollBackBlocks(g *Group, t *Txn, instant string) {
 }
 
 func (w *World) remove(p string) {
+	if w.Step != nil {
+		w.Step("remove", p)
+	}
 	if err := w.Store.Delete(w.tb.Context(), p); err != nil {
 		w.tb.Fatalf("model: %v", err)
 	}
@@ -140,6 +143,7 @@ func (w *World) Clean(retain *Txn) int {
 			}
 		}
 	}
+	w.keepSaved(need)
 	began, removed := w.tick(), map[string]bool{}
 	parts, plan, n := map[string]any{}, map[string]any{}, 0
 	for _, g := range w.groups {

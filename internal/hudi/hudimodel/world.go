@@ -64,6 +64,10 @@ func (w *World) Vectors() []string {
 type World struct {
 	Config
 	Store *mem.Store
+	// Step is told before each file is written or removed, and may block. Now is the clock of instants and files. They default to
+	// nothing, and to a clock of the world's own.
+	Step func(op, path string)
+	Now  func() time.Time
 
 	tb      testing.TB
 	clock   time.Time
@@ -74,6 +78,8 @@ type World struct {
 	legacy  bool            // before the upgrade
 	evolved int             // columns added so far
 	newest  string          // largest completion time given out
+	saved   []*Txn          // with a savepoint
+	history history
 	script  []string
 }
 
@@ -130,7 +136,16 @@ func New(tb testing.TB, cfg Config) *World {
 // VectorBytes is the size of a stored vector.
 func (w *World) VectorBytes() int { return w.Dim * w.Element.Width() }
 
-func (w *World) put(path string, b []byte) { w.Store.Put(path, b, fileTime) }
+func (w *World) put(path string, b []byte) {
+	at := fileTime
+	if w.Step != nil {
+		w.Step("put", path)
+	}
+	if w.Now != nil {
+		at = w.Now()
+	}
+	w.Store.Put(path, b, at)
+}
 
 func (w *World) log(format string, args ...any) {
 	w.script = append(w.script, fmt.Sprintf(format, args...))
@@ -151,6 +166,12 @@ func (w *World) Upgrade() {
 // tick returns the next instant time.
 func (w *World) tick() string {
 	w.clock = w.clock.Add(time.Second)
+	if w.Now != nil {
+		w.clock = w.clock.Add(200*time.Millisecond - time.Second) // as far apart as the writer's time generator keeps its times
+		if now := w.Now(); now.After(w.clock) {
+			w.clock = now
+		}
+	}
 	return strings.Replace(w.clock.Format("20060102150405.000"), ".", "", 1)
 }
 
@@ -311,4 +332,10 @@ var (
 	rollbackPlanSchema string
 	//go:embed schemas/HoodieRollbackMetadata.avsc
 	rollbackSchema string
+	//go:embed schemas/HoodieRestorePlan.avsc
+	restorePlanSchema string
+	//go:embed schemas/HoodieRestoreMetadata.avsc
+	restoreSchema string
+	//go:embed schemas/HoodieSavepointMetadata.avsc
+	savepointSchema string
 )

@@ -35,6 +35,19 @@ type Config struct {
 	// Before is called before each call with its number, operation and path, outside any lock; a non-nil error is
 	// returned in place of the call. Defaults to none.
 	Before func(n int, op, path string) error
+	// Decide is asked what becomes of each call, outside any lock, and may block: a test that owns the order of all calls
+	// answers when it is a call's turn. Defaults to none.
+	Decide func(op, path string) Outcome
+}
+
+// Outcome is what becomes of one call. The zero value lets it happen.
+type Outcome struct {
+	// Err is returned in place of the call's result.
+	Err error
+	// After lets the call take effect first.
+	After bool
+	// Kill stops the process image: this call, and every later one, fails with ErrKilled.
+	Kill bool
 }
 
 // Store is a fault layer over another store.
@@ -91,6 +104,19 @@ func (s *Store) do(op, path string, call func() error) error {
 	s.mu.Unlock()
 	fail := func(err error) error {
 		return &storage.Error{Op: op, Path: path, Err: fmt.Errorf("call %d: %w", n, err)}
+	}
+	if !dead && s.cfg.Decide != nil {
+		o := s.cfg.Decide(op, path)
+		if o.Kill {
+			s.Kill()
+			o.Err = ErrKilled
+		}
+		if o.Err != nil {
+			if o.After {
+				_ = call() // the answer was lost
+			}
+			return fail(o.Err)
+		}
 	}
 	switch {
 	case dead:

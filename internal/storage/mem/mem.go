@@ -29,6 +29,8 @@ type Store struct {
 	now   func() time.Time
 	files map[string]entry
 	last  int64 // version of the newest change
+	past  []change
+	keep  int
 }
 
 type entry struct {
@@ -95,6 +97,7 @@ func (s *Store) Clone() *Store {
 func (s *Store) Put(path string, data []byte, modTime time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.remember(path)
 	s.last++
 	s.files[path] = entry{data: append([]byte(nil), data...), modTime: modTime, version: s.last}
 }
@@ -196,8 +199,12 @@ func (s *Store) List(ctx context.Context, dir string) ([]storage.Info, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return list(dir, prefix, s.files)
+}
+
+func list(dir, prefix string, files map[string]entry) ([]storage.Info, error) {
 	found := map[string]storage.Info{}
-	for p, e := range s.files {
+	for p, e := range files {
 		rest, ok := strings.CutPrefix(p, prefix)
 		if !ok {
 			continue
@@ -264,6 +271,7 @@ func (s *Store) write(ctx context.Context, op, path string, data []byte, may fun
 	if err := may(e, ok); err != nil {
 		return storage.Info{}, &storage.Error{Op: op, Path: path, Err: err}
 	}
+	s.remember(path)
 	s.last++
 	e = entry{data: append([]byte(nil), data...), modTime: s.now(), version: s.last}
 	s.files[path] = e
@@ -285,6 +293,7 @@ func (s *Store) Delete(ctx context.Context, path string) error {
 		}
 	}
 	if _, ok := s.files[path]; ok {
+		s.remember(path)
 		s.last++
 		delete(s.files, path)
 	}
