@@ -55,9 +55,13 @@ type object struct {
 }
 
 func start(t *testing.T, handler func(s *Server) http.HandlerFunc) *Server {
+	return startWith(t, handler, httptest.NewServer)
+}
+
+func startWith(t *testing.T, handler func(s *Server) http.HandlerFunc, listen func(http.Handler) *httptest.Server) *Server {
 	s := &Server{t: t, objects: map[string]object{}, pageSize: 1000}
 	serve := handler(s)
-	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.http = listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests = append(s.requests, r.Method+" "+r.URL.RequestURI())
 		s.mu.Unlock()
@@ -71,6 +75,9 @@ func start(t *testing.T, handler func(s *Server) http.HandlerFunc) *Server {
 	t.Cleanup(s.http.Close)
 	return s
 }
+
+// Transport trusts the server's certificate, where it has one.
+func (s *Server) Transport() http.RoundTripper { return s.http.Client().Transport }
 
 // SetHook makes every later request go through h; nil takes it away.
 func (s *Server) SetHook(h Hook) { s.hook.Store(&h) }

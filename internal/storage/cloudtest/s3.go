@@ -1,6 +1,7 @@
 package cloudtest
 
 import (
+	"bytes"
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,6 +12,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +30,11 @@ const (
 // S3 starts a server that speaks S3 with path-style addresses.
 func S3(t *testing.T) *Server {
 	return start(t, func(s *Server) http.HandlerFunc { return s.s3 })
+}
+
+// S3TLS is S3 over TLS, where the SDK sends checksums behind the content.
+func S3TLS(t *testing.T) *Server {
+	return startWith(t, func(s *Server) http.HandlerFunc { return s.s3 }, httptest.NewTLSServer)
 }
 
 func etag(data []byte) string {
@@ -94,10 +101,8 @@ func (s *Server) s3Put(w http.ResponseWriter, r *http.Request, key string) {
 		s3Error(w, r, 400, "IncompleteBody", "fewer bytes than announced")
 		return
 	}
-	sum, crc := sha256.Sum256(data), make([]byte, 4)
-	binary.BigEndian.PutUint32(crc, crc32.ChecksumIEEE(data))
-	if r.Header.Get("X-Amz-Content-Sha256") != hex.EncodeToString(sum[:]) ||
-		r.Header.Get("X-Amz-Checksum-Crc32") != base64.StdEncoding.EncodeToString(crc) {
+	data, ok := s3Content(r.Header, data)
+	if !ok {
 		s3Error(w, r, 400, "BadDigest", "checksums differ")
 		return
 	}
@@ -118,6 +123,31 @@ func (s *Server) s3Put(w http.ResponseWriter, r *http.Request, key string) {
 		s3Error(w, r, 404, "NoSuchKey", "The specified key does not exist.")
 	default:
 		s3Error(w, r, 412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+	}
+}
+
+// s3Content takes the content out of a request's body and checks its checksums and its length.
+func s3Content(h http.Header, body []byte) ([]byte, bool) {
+	crcOf := func(data []byte) string {
+		return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(data)))
+	}
+	if sent := h.Get("X-Amz-Content-Sha256"); sent != "STREAMING-UNSIGNED-PAYLOAD-TRAILER" {
+		sum := sha256.Sum256(body)
+		return body, (sent == "UNSIGNED-PAYLOAD" || sent == hex.EncodeToString(sum[:])) && h.Get("X-Amz-Checksum-Crc32") == crcOf(body)
+	}
+	// Chunks, each behind its length in hex, one of length 0, the checksum.
+	var data []byte
+	for {
+		line, rest, ok := bytes.Cut(body, []byte("\r\n"))
+		n, err := strconv.ParseInt(string(line), 16, 32)
+		if !ok || err != nil || n > 0 && int64(len(rest)) < n+2 {
+			return nil, false
+		}
+		if n == 0 {
+			return data, strings.TrimSpace(string(rest)) == "x-amz-checksum-crc32:"+crcOf(data) &&
+				h.Get("X-Amz-Decoded-Content-Length") == strconv.Itoa(len(data))
+		}
+		data, body = append(data, rest[:n]...), rest[n+2:]
 	}
 }
 

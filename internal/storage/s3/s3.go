@@ -77,13 +77,10 @@ func New(bucket, prefix string, o Options) (storage.Store, error) {
 
 // connect reads the configuration. The context is not a caller's: what is read here serves all of them.
 func connect(o Options) (*sdk.Client, error) {
-	var httpClient config.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+	httpClient := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxConnsPerHost, t.MaxIdleConnsPerHost = maxConns, maxConns
 		t.ResponseHeaderTimeout = answerIn
 	}).WithDialerOptions(dialer)
-	if o.Transport != nil {
-		httpClient = &http.Client{Transport: o.Transport}
-	}
 	opts := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(httpClient),
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
@@ -129,6 +126,9 @@ func connect(o Options) (*sdk.Client, error) {
 		so.UsePathStyle = so.BaseEndpoint != nil
 		if pathStyle != nil {
 			so.UsePathStyle = *pathStyle
+		}
+		if o.Transport != nil {
+			so.HTTPClient = &http.Client{Transport: o.Transport}
 		}
 		so.DisableLogOutputChecksumValidationSkipped = true
 	}), nil

@@ -54,6 +54,16 @@ func TestClouds(t *testing.T) {
 	}
 }
 
+// Over TLS the SDK reads content once and sends its checksum behind it.
+func TestS3OverTLS(t *testing.T) {
+	t.Parallel()
+	server := cloudtest.S3TLS(t)
+	run(t, func(dir string) (storage.Store, error) {
+		return s3.New(cloudtest.Bucket, dir, s3.Options{Endpoint: server.URL, Region: cloudtest.Region,
+			AccessKey: cloudtest.Writer, SecretKey: cloudtest.Secret, Transport: server.Transport()})
+	})
+}
+
 // run runs the suite, each part in a directory of its own, as it is and below the layer that repeats calls.
 func run(t *testing.T, make func(dir string) (storage.Store, error)) {
 	var n atomic.Int64
