@@ -1,15 +1,19 @@
 package diffing_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strings"
 	"testing"
 
 	"tidemark/delta"
 	"tidemark/diffing"
 	"tidemark/internal/hudi/basefile/basefiletest"
+	"tidemark/internal/storage"
 )
 
 // An append reads the new log, and of the base file the pages that hold candidates: counted in bytes and requests.
@@ -160,4 +164,17 @@ func heap() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
+}
+
+// Where rows that wait cannot be put on disk, the error names the folder and what to do.
+func TestNoRoomForWaitingRows(t *testing.T) {
+	t.Parallel()
+	x := big{codec: "snappy", dir: filepath.Join(t.TempDir(), "t"), rows: 2003, dim: 16, pages: 500, shuffle: true}
+	src, req := x.open(t)
+	missing := filepath.Join(t.TempDir(), "missing")
+	req.Changes, req.Window, req.TempDir = &discard{}, 1000, missing
+	_, err := diffing.Compare(t.Context(), src, req)
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), missing) || !strings.Contains(storage.Hint(err), "TMPDIR") {
+		t.Errorf("got %v, hint %q", err, storage.Hint(err))
+	}
 }

@@ -219,11 +219,9 @@ func (w *window) put(side int, v *view) error {
 }
 
 // spill moves what waits to disk.
-func (w *window) spill() (err error) {
+func (w *window) spill() error {
 	if w.disk == nil {
-		if w.disk, err = newSpill(w.c.req.TempDir, w.c.seed); err != nil {
-			return err
-		}
+		w.disk = newSpill(w.c.req.TempDir, w.c.seed)
 	}
 	for side := range w.rows {
 		for _, key := range slices.Sorted(maps.Keys(w.rows[side])) {

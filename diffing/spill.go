@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"os"
-	"path/filepath"
+
+	spilling "tidemark/internal/spill"
 )
 
 const (
@@ -19,28 +19,22 @@ const (
 	spillBuffer = 32 << 10
 )
 
-// spill is waiting rows in a temporary folder: each side's by the hash of the key.
+// spill is waiting rows in temporary files: each side's by the hash of the key.
 type spill struct {
 	dir   string
 	seed  maphash.Seed
-	files [2][parts]*os.File
+	files [2][parts]*spilling.File
 	out   [2][parts]*bufio.Writer
 	buf   []byte
 }
 
-func newSpill(dir string, seed maphash.Seed) (*spill, error) {
-	d, err := os.MkdirTemp(dir, "tidemark-diff-")
-	if err != nil {
-		return nil, fmt.Errorf("make temporary folder: %w", err)
-	}
-	return &spill{dir: d, seed: seed}, nil
-}
+func newSpill(dir string, seed maphash.Seed) *spill { return &spill{dir: dir, seed: seed} }
 
 // put appends a row: key, commit, vectors (length + 1, 0 for NULL), place, position.
 func (s *spill) put(side int, v *view) error {
 	part := maphash.Bytes(s.seed, v.key) % parts
 	if s.out[side][part] == nil {
-		f, err := os.OpenFile(filepath.Join(s.dir, fmt.Sprintf("%d-%02d", side, part)), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+		f, err := spilling.Create(s.dir)
 		if err != nil {
 			return fmt.Errorf("write waiting rows: %w", err)
 		}
@@ -78,10 +72,7 @@ func (s *spill) read(part, side, vectors int, fn func(*view) error) error {
 	if err := s.out[side][part].Flush(); err != nil {
 		return fmt.Errorf("write waiting rows: %w", err)
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("read waiting rows: %w", err)
-	}
-	in := bufio.NewReaderSize(f, 1<<20)
+	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, f.Size()), 1<<20)
 	v := view{raw: make([][]byte, vectors)}
 	var buf []byte
 	for {
@@ -124,7 +115,7 @@ func cutBytes(b []byte) (value, rest []byte) {
 	return b[: n-1 : n-1], b[n-1:]
 }
 
-// close removes the folder.
+// close removes the files.
 func (s *spill) close() error {
 	var errs []error
 	for _, side := range s.files {
@@ -134,8 +125,5 @@ func (s *spill) close() error {
 			}
 		}
 	}
-	if err := errors.Join(append(errs, os.RemoveAll(s.dir))...); err != nil {
-		return fmt.Errorf("remove waiting rows: %w", err)
-	}
-	return nil
+	return errors.Join(errs...)
 }
