@@ -169,7 +169,16 @@ func (t *Timeline) CompletedOf(a Action) []Instant {
 }
 
 func (t *Timeline) where(keep func(Instant) bool) []Instant {
-	var out []Instant
+	n := 0
+	for i := range t.instants {
+		if inst := &t.instants[i]; !t.hides(inst) && keep(*inst) {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([]Instant, 0, n)
 	for i := range t.instants {
 		if inst := &t.instants[i]; !t.hides(inst) && keep(*inst) {
 			out = append(out, *inst)
