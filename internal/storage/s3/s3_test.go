@@ -10,6 +10,7 @@ import (
 
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/cloudtest"
+	"tidemark/internal/storage/retry"
 	"tidemark/internal/storage/s3"
 )
 
@@ -79,5 +80,50 @@ func TestOpeningAsksNothing(t *testing.T) {
 	_, err = st.List(t.Context(), "")
 	if !errors.Is(err, storage.ErrRefused) || !strings.Contains(storage.Hint(err), "AWS_PROFILE") {
 		t.Errorf("%v, hint %q", err, storage.Hint(err))
+	}
+}
+
+// A machine whose clock is an hour off is refused once; the SDK then signs with the server's time.
+func TestClockSkew(t *testing.T) {
+	t.Parallel()
+	server := cloudtest.S3(t)
+	server.Put("f", []byte("1"), time.Now(), nil)
+	server.SetHook(func(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+		there := time.Now().Add(time.Hour)
+		w.Header().Set("Date", there.UTC().Format(http.TimeFormat))
+		signed, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
+		if err != nil || there.Sub(signed).Abs() > 15*time.Minute {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, "<Error><Code>RequestTimeTooSkewed</Code><Message>too far</Message></Error>")
+			return
+		}
+		serve(w, r)
+	})
+	st, err := s3.New(cloudtest.Bucket, "", s3.Options{Endpoint: server.URL, Region: cloudtest.Region, AccessKey: cloudtest.Writer, SecretKey: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = st.ReadFile(t.Context(), "f")
+	if !errors.Is(err, storage.ErrRefused) || !strings.Contains(storage.Hint(err), "clock") {
+		t.Errorf("%v, hint %q", err, storage.Hint(err))
+	}
+	if b, _, err := retry.New(st, retry.Config{First: time.Millisecond}).ReadFile(t.Context(), "f"); err != nil || string(b) != "1" {
+		t.Errorf("%q, %v", b, err)
+	}
+	// HEAD does not say why it is refused; a listing does.
+	st, err = s3.New(cloudtest.Bucket, "", s3.Options{Endpoint: server.URL, Region: cloudtest.Region, AccessKey: cloudtest.Writer, SecretKey: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := st.Stat(t.Context(), "f"); err != nil || info.Size != 1 {
+		t.Errorf("stat: %+v, %v", info, err)
+	}
+	st, err = s3.New(cloudtest.Bucket, "", s3.Options{Endpoint: server.URL, Region: "us-west-1", AccessKey: cloudtest.Writer, SecretKey: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.SetHook(nil)
+	if _, err = st.Stat(t.Context(), "f"); !errors.Is(err, storage.ErrRefused) || !strings.Contains(storage.Hint(err), cloudtest.Region) {
+		t.Errorf("stat in the wrong region: %v, hint %q", err, storage.Hint(err))
 	}
 }
