@@ -75,6 +75,7 @@ func (l *look) measure(s *IndexStatus, x *mdt.Index, v Verdict) {
 			s.Degraded++
 		}
 	}
+	s.DuplicateKeys, s.MoreDuplicates = x.Copies.Duplicates(), x.Copies != nil && x.Copies.More
 	s.CoveredAhead = &v.Lag.CoveredAhead
 	if v.Known() {
 		s.LagInstants = &v.Lag.Instants

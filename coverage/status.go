@@ -107,9 +107,14 @@ type IndexStatus struct {
 	OldestUncovered *float64 `json:"oldest_uncovered_seconds"`
 	CoveredAhead    *int     `json:"covered_ahead"`
 	Degraded        int      `json:"degraded"` // file groups
-	Gaps            []Gap    `json:"gaps"`
-	Building        bool     `json:"building,omitempty"` // creation is under way or was interrupted: not an index yet
-	Horizon         Horizon  `json:"horizon"`
+	// DuplicateKeys are record keys known to live more than once; with MoreDuplicates there are further ones, which are found again when
+	// a commit touches them.
+	DuplicateKeys  int64 `json:"duplicate_keys,omitempty"`
+	MoreDuplicates bool  `json:"duplicate_keys_more,omitempty"`
+
+	Gaps     []Gap   `json:"gaps"`
+	Building bool    `json:"building,omitempty"` // creation is under way or was interrupted: not an index yet
+	Horizon  Horizon `json:"horizon"`
 }
 
 // look is one consistent look at the table and our state: the state first, then the timeline.

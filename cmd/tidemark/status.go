@@ -91,6 +91,13 @@ func (a *app) showStatus(s coverage.IndexStatus) error {
 	if s.Degraded > 0 {
 		g.add("degraded", plural(s.Degraded, "file group"))
 	}
+	if s.DuplicateKeys > 0 {
+		more := ""
+		if s.MoreDuplicates {
+			more = " and more"
+		}
+		g.add("duplicate keys", fmt.Sprintf("%d%s: the copy written last is the row", s.DuplicateKeys, more))
+	}
 	if n := s.Horizon.Cleaner; n != nil {
 		g.add("cleaner", horizon("a slice that the first of them needs", *n, s.Horizon.CleanerAbout))
 	}

@@ -102,6 +102,9 @@ func (a *app) sync(ctx context.Context, url string, bound int) error {
 		}
 	}
 	a.say("covered %s in %s", plural(r.Processed, "data commit"), plural(len(r.Commits), "metadata commit"))
+	if n := r.Copies.Scanned; n > 0 {
+		a.say("read the keys of %s to see whether new keys were there already: %s", plural(n, "file group"), r.Copies.Reason)
+	}
 	for _, c := range r.Reconciled {
 		a.say("index %s compared with the whole table: corrected %s", c.Index, plural(c.Written, "key"))
 	}
