@@ -21,12 +21,12 @@ import (
 // frontier which fell behind the archive. Without such an index it reads nothing of the archive's content. Afterwards the
 // ordinary pass works on archived and active instants alike, in completion order. storage.ErrStale where the archive does not
 // reach back to the index.
-func (l *look) reachBack(ctx context.Context) error {
+func (l *look) reachBack(ctx context.Context, m *memo) error {
 	var behind []*mdt.Index
 	after := ""
 	for _, name := range slices.Sorted(maps.Keys(l.state.Indexes)) {
 		x := l.state.Indexes[name]
-		if _, active := x.Active(); !active || x.Dropped {
+		if _, active := x.Active(); !active || x.Dropped || l.aside[name] {
 			continue
 		}
 		claim := claimOf(x)
@@ -55,7 +55,23 @@ func (l *look) reachBack(ctx context.Context) error {
 	}
 	l.table, l.long = long, true
 	l.Writes = long.Timeline.Writes()
-	return l.holes(ctx, after)
+	if !m.looked || m.earliest != l.Earliest {
+		if err := l.holes(ctx, after); err != nil {
+			return err
+		}
+		m.looked, m.earliest, m.hole = true, l.Earliest, l.hole
+	}
+	l.hole = m.hole
+	return nil
+}
+
+// memo is what a sync keeps from pass to pass.
+type memo struct {
+	looked   bool // for holes, while the active timeline began at earliest
+	earliest string
+	hole     string
+	asides   map[string]bool
+	aside    error // why the first of asides was set aside; nil if none was
 }
 
 // reaches refuses an index whose frontier the archive does not hold any more: what lay between is not known.
@@ -76,6 +92,25 @@ func (l *look) reaches(ctx context.Context, x *mdt.Index) error {
 	}
 	return &storage.Error{Op: "follow index", Path: x.Name, Hint: "tidemark reconcile makes it equal to the table as it is now",
 		Err: fmt.Errorf("the archive does not hold the index's frontier, commit %s, any more, so commits after it may be missing: %w", f.Requested, storage.ErrStale)}
+}
+
+// setAside takes the indexes whose column is another one now out of the look, so that the others go on, and remembers why.
+func (l *look) setAside(m *memo) error {
+	l.aside, m.aside = map[string]bool{}, nil
+	m.asides = l.aside
+	for _, name := range slices.Sorted(maps.Keys(l.state.Indexes)) {
+		x := l.state.Indexes[name]
+		if _, active := x.Active(); !active || x.Dropped {
+			continue
+		}
+		if err := l.checkColumn(x); errors.Is(err, storage.ErrRefused) {
+			l.aside[name] = true
+			m.aside = cmp.Or(m.aside, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // holes looks for commits that are missing from the archive: writes that the metadata table followed after a time and that
@@ -168,12 +203,12 @@ func (l *look) doubt(done []covered) string {
 func finish(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, res *SyncResult) error {
 	var doubtful []string
 	for name, x := range sk.State().Indexes {
-		if _, active := x.Active(); active && !x.Dropped && x.Reconcile != "" {
+		if _, active := x.Active(); active && !x.Dropped && x.Reconcile != "" && !sk.memo.asides[name] {
 			doubtful = append(doubtful, name)
 		}
 	}
 	if len(doubtful) == 0 {
-		return nil
+		return sk.memo.aside
 	}
 	slices.Sort(doubtful)
 	done, err := reconcile(ctx, place, sk, ReconcileOptions{only: doubtful, Progress: opt.Compared})
@@ -187,7 +222,7 @@ func finish(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions,
 		}
 		res.Processed += r.Covered
 	}
-	return nil
+	return sk.memo.aside
 }
 
 // unit fills in the instants that must be compared together, beginning with the first due one: normally it

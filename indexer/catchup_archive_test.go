@@ -418,3 +418,25 @@ func TestKilledCatchUp(t *testing.T) {
 		}
 	}
 }
+
+// An index whose column is another one now does not keep the table's other index from being followed.
+func TestOneIndexAside(t *testing.T) {
+	t.Parallel()
+	st := store(t, "cow_basic")
+	p := mdt.Inside(st)
+	first := earliestInstant(t, p)
+	create(t, p, generation.CreateRequest{Column: "embedding", Name: "a", AsOf: first}, map[string]string{"vector.num_clusters": "2"})
+	create(t, p, generation.CreateRequest{Column: "embedding", Name: "b", AsOf: first}, map[string]string{"vector.num_clusters": "2"})
+	edit(t, st, func(s *mdt.State) { s.Indexes["a"].Column = "gone" })
+	r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{})
+	if !errors.Is(err, storage.ErrRefused) || !strings.Contains(err.Error(), "gone") || r.Processed != 6 {
+		t.Errorf("processed %d, %v", r.Processed, err)
+	}
+	all, err := coverage.Status(t.Context(), coverage.Deps{Place: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all[0].Fresh || all[0].State != coverage.StateFailClosed || !all[1].Fresh {
+		t.Errorf("status: %+v", all)
+	}
+}

@@ -18,6 +18,7 @@ type Committer struct {
 	*sink.Sink
 	waiting func(reason string)
 	tables  *table.Cache
+	memo    *memo // of a sync
 }
 
 var _ generation.Committer = Committer{}
@@ -43,7 +44,7 @@ func OpenCommitter(ctx context.Context, place mdt.Place, opt CommitterOptions) (
 	}
 	opt.Sink.Schema, opt.Sink.Recheck = delta.SchemaJSON, Recheck(place, opt.Tables)
 	s, err := sink.Open(ctx, place, opt.Sink)
-	return Committer{s, opt.Waiting, opt.Tables}, err
+	return Committer{s, opt.Waiting, opt.Tables, &memo{}}, err
 }
 
 // Commit makes a batch visible as one deltacommit. Where no id may be taken yet it waits, if waiting can help.

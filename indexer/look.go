@@ -25,6 +25,8 @@ type look struct {
 	copies CopyStats // of the batch compared last
 	long   bool      // its timeline has archived instants: see reachBack
 	hole   string    // an instant that is missing from the archive, "" if none was met
+	// aside are indexes that cannot be followed and do not stand in the way of the others: see setAside.
+	aside map[string]bool
 }
 
 // SetOf returns what an index incorporates, as its state says.
@@ -72,7 +74,7 @@ func (l *look) cohorts() []cohort {
 	by := map[string]*cohort{}
 	for _, name := range slices.Sorted(maps.Keys(l.state.Indexes)) {
 		x := l.state.Indexes[name]
-		if _, ok := x.Active(); !ok || x.Dropped {
+		if _, ok := x.Active(); !ok || x.Dropped || l.aside[name] {
 			continue
 		}
 		set := l.claim(x).Set

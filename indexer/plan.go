@@ -34,7 +34,7 @@ func Plan(ctx context.Context, place mdt.Place, opt SyncOptions) ([]Planned, err
 	if err != nil {
 		return nil, err
 	}
-	if err := l.reachBack(ctx); err != nil {
+	if err := l.reachBack(ctx, &memo{}); err != nil {
 		return nil, err
 	}
 	var out []Planned

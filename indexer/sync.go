@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,12 +137,15 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	if err != nil {
 		return 0, "", err
 	}
-	if err := l.reachBack(ctx); err != nil {
+	if err := l.setAside(sk.memo); err != nil {
+		return 0, "", err
+	}
+	if err := l.reachBack(ctx, sk.memo); err != nil {
 		return 0, "", err
 	}
 	all := l.cohorts()
 	if len(all) == 0 {
-		return 0, "", noActive(place)
+		return 0, "", cmp.Or(sk.memo.aside, noActive(place))
 	}
 	for _, c := range all {
 		if err := l.check(ctx, c); err != nil {
