@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,8 +53,14 @@ func TestObjectStores(t *testing.T) {
 	}
 	want := walk(t, local)
 	for _, st := range stores {
+		fill(t, st.url, st.server)
+		hurt := trouble(st.server)
 		if diff := cmp.Diff(want, walk(t, st.url)); diff != "" {
 			t.Errorf("%s, -local +there:\n%s", st.url, diff)
+		}
+		st.server.SetHook(nil)
+		if hurt.Load() < 10 {
+			t.Errorf("%s: only %d requests went wrong", st.url, hurt.Load())
 		}
 		if n := len(st.server.Requests()); n > 2500 {
 			t.Errorf("%s: %d requests", st.url, n)
@@ -90,6 +98,46 @@ func TestObjectStores(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fill goes the main path on a full store: it is refused with the next step, and leaves nothing in the way of the next try.
+func fill(t *testing.T, url string, server *cloudtest.Server) {
+	t.Helper()
+	server.SetHook(func(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+		if r.Method == http.MethodPut || r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusInsufficientStorage)
+			return
+		}
+		serve(w, r)
+	})
+	defer server.SetHook(nil)
+	var stdout, stderr bytes.Buffer
+	args := []string{"index", "create", url, "--column", "embedding"}
+	if got := run(t.Context(), args, &stdout, &stderr); got != exitFailed || !strings.Contains(stderr.String(), "free space") {
+		t.Errorf("full: exit code %d: %s%s", got, &stdout, &stderr)
+	}
+}
+
+// trouble makes every 31st request of a server go wrong: refused for now, done but the answer lost, or the answer cut short. It
+// returns how many did.
+func trouble(server *cloudtest.Server) *atomic.Int64 {
+	var n atomic.Int64
+	hurt := new(atomic.Int64)
+	server.SetHook(func(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+		if n.Add(1)%31 != 0 {
+			serve(w, r)
+			return
+		}
+		switch hurt.Add(1) % 3 {
+		case 0:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case 1:
+			cloudtest.Lose(w, r, serve)
+		default:
+			cloudtest.Cut(w, r, serve, 10)
+		}
+	})
+	return hurt
 }
 
 // The same on servers that somebody started; see the test of that name in internal/storage/storetest.
