@@ -183,3 +183,15 @@ func (w *World) HasLogs(g *Group) bool {
 	s, _ := g.slice(w.Effective)
 	return len(s.logs) > 0
 }
+
+// Tick takes a time for a completion that comes later.
+func (w *World) Tick() string {
+	w.log("at%d := w.Tick()", len(w.script))
+	return w.tick()
+}
+
+// CompleteAt completes the instant at a time taken before.
+func (t *Txn) CompleteAt(at string) {
+	t.w.log("%s.CompleteAt(%q)", t.label, at)
+	t.complete(at)
+}

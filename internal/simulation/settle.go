@@ -1,0 +1,82 @@
+package simulation
+
+import (
+	"errors"
+	"time"
+
+	"tidemark/coverage"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
+)
+
+// settle lets the faults stop: the writer ends what it began, and one Tidemark must end fresh, with an index equal to the table.
+func (s *sim) settle() {
+	s.note("faults stop")
+	s.advance(s.hudi, 1<<20, true)
+	for _, p := range s.tidemarks {
+		p.clock, p.stale = 0, 0
+		s.advance(p, 1<<20, true)
+	}
+	s.begin(Event{1, opFinish, 0})
+	s.advance(s.hudi, 1<<20, true)
+	s.sleep(2 * time.Hour)
+	p := s.tidemarks[0]
+	var last error
+	for range 12 {
+		if s.fault != "" {
+			return
+		}
+		if s.settled() {
+			return
+		}
+		work := syncOnce(0)
+		if errors.Is(last, storage.ErrStale) || errors.Is(last, storage.ErrCorrupt) {
+			work = reconcileOnce
+		}
+		p.start(work)
+		s.advanceTo(p)
+		p.mu.Lock()
+		last = p.err
+		p.mu.Unlock()
+		s.ended(p)
+		s.sleep(time.Minute)
+	}
+	s.fail("does not end fresh: %v", last)
+}
+
+func (s *sim) advanceTo(p *process) {
+	for s.fault == "" {
+		c := p.parked()
+		if c == nil && !p.busy() {
+			return
+		}
+		if c == nil {
+			s.sleep(500 * time.Millisecond)
+			continue
+		}
+		s.step(p, c, noFault)
+	}
+}
+
+// settled says whether the index is fresh and equal to the table.
+func (s *sim) settled() bool {
+	d := coverage.Deps{Place: mdt.Inside(s.store), Now: s.w.Now}
+	status, err := coverage.Status(s.t.Context(), d)
+	if err != nil {
+		s.fail("status: %v", err)
+		return false
+	}
+	if !status[0].Fresh || status[0].State == coverage.StateDegraded {
+		s.note("status: %s: %s", status[0].State, status[0].Reason)
+		return false
+	}
+	r, err := coverage.Verify(s.t.Context(), d, coverage.VerifyRequest{})
+	if err != nil {
+		s.fail("verify: %v", err)
+		return false
+	}
+	if !r.OK || r.ForeignFiles != 0 {
+		s.fail("verify: %+v", *r)
+	}
+	return true
+}
