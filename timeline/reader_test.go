@@ -207,6 +207,7 @@ func TestTwoCompletedFiles(t *testing.T) {
 		{[]string{at(1) + "_" + at(5) + ".commit", at(1) + "_" + at(6) + ".commit"}, true},
 		{[]string{at(1) + ".compaction.requested", at(1) + "_" + at(6) + ".commit", at(1) + "_" + at(5) + ".commit"}, true},
 		{[]string{at(1) + "_" + at(5) + ".restore", at(1) + "_" + at(6) + ".restore"}, true},
+		{[]string{at(1) + "_" + at(5) + ".commit", at(1) + "_" + at(6) + ".deltacommit"}, true},
 		{[]string{at(1) + "_" + at(5) + ".commit", at(1) + "_" + at(6) + ".savepoint"}, false}, // each its own
 		{[]string{at(1) + ".commit", at(1) + "_" + at(6) + ".commit"}, false},                  // a leftover of an upgrade
 	} {

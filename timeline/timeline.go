@@ -72,11 +72,20 @@ func build(infos []storage.Info, zone string) (*Timeline, error) {
 	tl.deriveCompletions(zone)
 	slices.SortFunc(tl.instants, compare)
 	tl.index()
-	saved := map[string]bool{}
+	saved, writes := map[string]bool{}, map[string]Instant{}
 	for _, inst := range tl.instants {
 		if inst.Action == Savepoint {
 			saved[inst.Requested] = true
 		}
+		if !inst.IsDataWrite() {
+			continue
+		}
+		if other, twice := writes[inst.Requested]; twice && other.Completed != inst.Completed {
+			// A requested time names a write, in rows and in log blocks: it cannot be at two places in the order.
+			return nil, &storage.Error{Op: "list timeline", Path: inst.File, Hint: "find out which of the two is right and roll the other one back",
+				Err: damaged("two writes have one requested time and complete at two: %s is there as well", other.File)}
+		}
+		writes[inst.Requested] = inst
 	}
 	for _, inst := range tl.instants {
 		if inst.Action.IsWrite() && !saved[inst.Requested] && (tl.earliest == "" || inst.Requested < tl.earliest) {
