@@ -212,6 +212,9 @@ func TestHistoriesLikeNaive(t *testing.T) {
 				cfg := p.cfg
 				cfg.Dim = rapid.IntRange(2, 3).Draw(rt, "dim")
 				cfg.Marker = rapid.Bool().Draw(rt, "marker")
+				seldom := func(what string) bool { return rapid.IntRange(0, 3).Draw(rt, what) == 3 }
+				cfg.Second, cfg.Composite, cfg.CDC, cfg.Virtual = seldom("second"), seldom("composite"), seldom("cdc"), !p.copies && seldom("virtual")
+				cfg.TwoOrderings, cfg.Nulls = cfg.EventTime && seldom("two orderings"), cfg.EventTime && seldom("nulls")
 				w := hudimodel.New(t, cfg)
 				g := hudimodel.NewGenerator(w, rt)
 				g.Overlap, g.Clean, g.Copies = p.overlap, p.clean, p.copies

@@ -3,4 +3,4 @@
 package hudimodel_test
 
 // usual is the number of histories of each profile; the race detector makes each of them several times as expensive.
-const usual = 12
+const usual = 18
