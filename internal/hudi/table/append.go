@@ -249,7 +249,7 @@ func (a *appended) atPositions(ctx context.Context, f *basefile.File, fn func(in
 		positions = append(positions, at)
 	}
 	slices.Sort(positions)
-	names, at, err := a.p.columnsOf(f)
+	names, at, err := a.p.columnsOf(f, a.p.names[:a.p.base])
 	if err != nil {
 		return nil, err
 	}

@@ -58,6 +58,7 @@ type plan struct {
 	op      int          // _hoodie_operation
 	custom  int          // the configured delete column, −1 if none
 	decimal map[int]bool // ordering columns whose bytes are a decimal
+	base    int          // names[:base] are read of base files: a row's delete mark counts in logs only
 }
 
 // plan resolves columns against the table. Ordering columns are needed only where there are logs to merge.
@@ -96,6 +97,7 @@ func (t *Table) plan(c Columns, merge bool) (*plan, error) {
 			}
 		}
 	}
+	p.base = len(p.names)
 	p.deleted, p.op = p.add(deletedColumn), p.add(operationColumn)
 	if t.Props.DeleteKey != "" {
 		p.custom = p.add(t.Props.DeleteKey)

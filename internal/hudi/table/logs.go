@@ -291,7 +291,7 @@ func (p *plan) parquetBlock(ctx context.Context, b logfile.Block, put func(strin
 	if err != nil {
 		return err
 	}
-	names, at, err := p.columnsOf(f)
+	names, at, err := p.columnsOf(f, p.names)
 	if err != nil {
 		return err
 	}
@@ -319,14 +319,14 @@ func (p *plan) parquetBlock(ctx context.Context, b logfile.Block, put func(strin
 	})
 }
 
-// columnsOf returns the plan's columns that a Parquet file has, and their places in the plan.
-func (p *plan) columnsOf(f *basefile.File) (names []string, at []int, err error) {
+// columnsOf returns those of the plan's columns among wanted, its first ones, that a Parquet file has, and their places in the plan.
+func (p *plan) columnsOf(f *basefile.File, wanted []string) (names []string, at []int, err error) {
 	for _, v := range p.types {
 		if err := checkVector(v, f); err != nil {
 			return nil, nil, err
 		}
 	}
-	for i, name := range p.names {
+	for i, name := range wanted {
 		if f.HasColumn(name) {
 			names, at = append(names, name), append(at, i)
 		}

@@ -156,7 +156,7 @@ func (m *merger) base(ctx context.Context, positions []int64) error {
 		return &storage.Error{Op: "read base file", Path: m.s.Base.Path,
 			Err: fmt.Errorf("row %d of %d: %w", positions[n-1], f.Rows(), storage.ErrNotFound)}
 	}
-	names, at, err := m.p.columnsOf(f)
+	names, at, err := m.p.columnsOf(f, m.p.names[:m.p.base])
 	if err == nil {
 		err = m.checkKeys(f)
 	}
@@ -252,7 +252,7 @@ func (m *merger) byKeys(ctx context.Context, f *basefile.File, wanted func(strin
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	all, places, err := m.p.columnsOf(f)
+	all, places, err := m.p.columnsOf(f, m.p.names[:m.p.base])
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (r *Rows) openBase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names, at, err := m.p.columnsOf(f)
+	names, at, err := m.p.columnsOf(f, m.p.names[:m.p.base])
 	if err == nil {
 		err = m.checkKeys(f)
 	}
