@@ -57,20 +57,18 @@ func (c *comparison) kept(i int, b, n *view) error {
 		r.unindexable(reason)
 		return nil
 	}
-	was, is := c.locator(b), c.locator(n)
-	if was == is {
+	if b.position == n.position && c.places[b.place] == c.places[n.place] {
 		r.Counts[delta.Unchanged]++
 		return nil
 	}
 	r.Counts[delta.LocatorRefresh]++
-	old := c.state(i, 0, raw, was)
-	cur := &c.slots[1]
-	if c.req.Changes == nil {
-		cur = c.slab.version(*old)
+	old := c.state(i, 0, raw, b)
+	var cur *delta.Version
+	if c.req.Changes != nil {
+		cur = c.state(i, 1, raw, n)
 	} else {
-		*cur = *old
+		cur = c.slab.version(delta.Version{Raw: old.Raw, Vector: old.Vector, Locator: c.locator(n)})
 	}
-	cur.Locator = is
 	return c.hand(i, n.key, delta.Change{Class: delta.LocatorRefresh, Old: old, New: cur})
 }
 
@@ -160,17 +158,27 @@ func (c *comparison) version(i, slot int, v *view) (*delta.Version, string) {
 	if ok, reason := c.indexable(i, raw); !ok {
 		return nil, reason
 	}
-	return c.state(i, slot, raw, c.locator(v)), ""
+	return c.state(i, slot, raw, v), ""
 }
 
 // state returns a state of a row whose narrowed vector is in c.narrow: on memory of the result's, or where the caller takes changes in
 // one of two slots, aliasing raw and without the vector.
-func (c *comparison) state(i, slot int, raw []byte, at delta.Locator) *delta.Version {
-	if c.req.Changes != nil {
-		c.slots[slot] = delta.Version{Raw: raw, Locator: at}
-		return &c.slots[slot]
+func (c *comparison) state(i, slot int, raw []byte, v *view) *delta.Version {
+	if c.req.Changes == nil {
+		return c.slab.version(delta.Version{Raw: c.slab.bytes(raw), Vector: c.slab.floats(c.narrow[i]), Locator: c.locator(v)})
 	}
-	return c.slab.version(delta.Version{Raw: c.slab.bytes(raw), Vector: c.slab.floats(c.narrow[i]), Locator: at})
+	s := &c.slots[slot]
+	if s.place != v.place || s.Locator.FileID == "" { // mostly the row before was in the same slice
+		s.Locator, s.place = c.places[v.place], v.place
+	}
+	s.Raw, s.Locator.Position = raw, v.position
+	return &s.Version
+}
+
+// slot is a state that is handed on, of a row in a place.
+type slot struct {
+	delta.Version
+	place int
 }
 
 // slab is memory for what a result owns. Its rows are kept and dropped together, so that they need not be allocated one by one.

@@ -38,7 +38,7 @@ type comparison struct {
 	lone    map[string]table.Group // keys that only one side has, and where
 	narrow  [][]float32            // by target, for looking only
 	slab    slab
-	slots   [2]delta.Version // of the change that is handed on
+	slots   [2]slot // of the change that is handed on
 	work    Work
 }
 
@@ -105,7 +105,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	c.work.Examined = 0
 	c.before, c.after, c.blind, c.places = c.newSide(c.req.Incorporated), c.newSide(c.req.After()), map[string]bool{}, nil
 	c.results, c.met, c.narrow = make([]Result, len(c.req.Targets)), [256][]uint64{}, nil
-	c.lone, c.stayed = map[string]table.Group{}, nil
+	c.lone, c.stayed, c.slots = map[string]table.Group{}, nil, [2]slot{}
 	pairs, degraded, err := c.slices()
 	if err != nil {
 		return err
