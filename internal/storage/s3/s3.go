@@ -163,7 +163,8 @@ func settle(ctx context.Context, err error) error {
 	case errors.As(err, &cred):
 		return &object.Failure{Kind: storage.ErrRefused, Err: errors.New("no credentials: " + cred.Error()),
 			Hint: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or run where a role gives credentials"}
-	case !errors.As(err, &answer) || answer.Response == nil || answer.Response.Response == nil || answer.HTTPStatusCode() == 0:
+	case !errors.As(err, &answer) || answer.Response == nil || answer.Response.Response == nil || answer.HTTPStatusCode() < 300:
+		// Nothing came, or a good answer broke off.
 		return object.NoAnswer(ctx, err, endpointSetting)
 	}
 	return fromAnswer(err, answer)

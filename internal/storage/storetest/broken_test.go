@@ -120,6 +120,23 @@ func TestBodiesCut(t *testing.T) {
 			serve(w, r)
 		})
 		ctx, again := t.Context(), retry.New(st, quick)
+		for _, n := range []int64{0, 1, 60, 90} {
+			cut.Store(n)
+			_, err := st.List(ctx, "")
+			unknown(t, fmt.Sprintf("list cut at %d", n), err)
+			cut.Store(n)
+			if infos, err := again.List(ctx, ""); err != nil || len(infos) != 1 {
+				t.Errorf("list cut at %d: %v, %v", n, infos, err)
+			}
+			cut.Store(n)
+			if _, err := again.Create(ctx, fmt.Sprint("made/", n), []byte("1")); err != nil {
+				t.Errorf("create, answer cut at %d: %v", n, err)
+			}
+			cut.Store(n)
+			if err := again.Delete(ctx, fmt.Sprint("made/", n)); err != nil {
+				t.Errorf("delete, answer cut at %d: %v", n, err)
+			}
+		}
 		for _, n := range []int64{0, 1, 4096, 50_000, 99_999} {
 			cut.Store(n)
 			_, _, err := st.ReadFile(ctx, "f")
