@@ -258,7 +258,3 @@ func (p *Properties) HistoryDir(dir string) string {
 
 // Equal says whether both hold the same keys and values.
 func (p *Properties) Equal(other *Properties) bool { return maps.Equal(p.Raw, other.Raw) }
-
-func (p *Properties) sameLayout(other *Properties) bool {
-	return p.Version == other.Version && p.Layout == other.Layout && p.TimelinePath == other.TimelinePath
-}
