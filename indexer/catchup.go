@@ -131,14 +131,14 @@ func (l *look) holes(ctx context.Context, after string) error {
 		}
 		known[i.Requested] = true
 	}
-	own := map[string]bool{}
-	for _, c := range l.state.Commits {
-		own[c.ID] = true
-	}
 	look := func(i timeline.Instant) {
-		if i.Action == timeline.DeltaCommit && i.Requested > after && i.Requested < l.Earliest && !known[i.Requested] && !own[i.Requested] {
-			l.hole = cmp.Or(l.hole, i.Requested)
+		if i.Action != timeline.DeltaCommit || i.State != timeline.Completed || i.Requested <= after || i.Requested >= l.Earliest || known[i.Requested] {
+			return
 		}
+		if own, err := timeline.AddMillis(i.Requested, 1); err == nil && own == i.Completed {
+			return // one of ours: a completion time a millisecond later is what no clock gives
+		}
+		l.hole = cmp.Or(l.hole, i.Requested)
 	}
 	for _, i := range tl.Instants() {
 		look(i)
