@@ -294,8 +294,7 @@ func TestFaultsOfRowsAreCounted(t *testing.T) {
 		for _, mor := range []bool{true, false} {
 			t.Run(test.name+map[bool]string{true: " in a log", false: " in a base file"}[mor], func(t *testing.T) {
 				t.Parallel()
-				var v *victim
-				v = newVictim(t, hudimodel.Config{MoR: mor, Element: test.element}, test.metric, func(due *hudimodel.Txn) {
+				v := newVictim(t, hudimodel.Config{MoR: mor, Element: test.element}, test.metric, func(due *hudimodel.Txn) {
 					of := &victim{history: &history{w: hudimodel.New(t, hudimodel.Config{Element: test.element})}}
 					bad := test.vec(of)
 					rows := []hudimodel.Row{{Key: "a", TS: 9, Vec: bad}, {Key: "n", TS: 9, Vec: bad}} // one was indexable, one is new
