@@ -155,6 +155,9 @@ func NewPlan(ctx context.Context, t *table.Table, req CreateRequest) (*Plan, err
 	return p, nil
 }
 
+// maxRows bounds what a slice is taken to hold, so that footers that lie cannot make a sum overflow; the estimate refuses far fewer.
+const maxRows = 1 << 40
+
 // measure finds the slices and counts files, bytes and rows. It returns the rows of the largest slice.
 func (p *Plan) measure(ctx context.Context, t *table.Table) (largest int64, err error) {
 	files, err := t.Universe(ctx)
@@ -189,6 +192,7 @@ func (p *Plan) measure(ctx context.Context, t *table.Table) (largest int64, err 
 			}
 			rows += n
 		}
+		rows = min(rows, maxRows)
 		p.Rows += rows
 		largest = max(largest, rows)
 	}
