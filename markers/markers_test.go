@@ -250,3 +250,29 @@ func TestDueAndVanished(t *testing.T) {
 		}
 	}
 }
+
+// A frontier that passed the plan of a table service is known only as long as the archive cannot have taken what became of it.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	a, b := write("01", "10"), write("11", "20")
+	plan := pending("05", timeline.Compaction)
+	f := markers.Compute(markers.Frontier{}, markers.Set{Covered: cover(a, b)}, []timeline.Instant{a, b}, []timeline.Instant{plan})
+	if f.Completed != "20" || f.Open != "05" {
+		t.Fatalf("with a plan pending: got %+v", f)
+	}
+	if markers.Known(f, markers.Set{}, "11", true) {
+		t.Error("the archive passed the plan, yet the frontier is known")
+	}
+	if !markers.Known(f, markers.Set{}, "05", true) {
+		t.Error("the plan is still on the active timeline, yet the frontier is not known")
+	}
+	done := write("05", "30")
+	f = markers.Compute(f, markers.Set{Covered: cover(a, b)}, []timeline.Instant{a, b, done}, nil)
+	if f.Completed != "20" || f.Open != "05" {
+		t.Errorf("completed and not covered: got %+v", f)
+	}
+	f = markers.Compute(f, markers.Set{Covered: cover(a, b, done)}, []timeline.Instant{a, b, done}, nil)
+	if f.Completed != "30" || f.Open != "" {
+		t.Errorf("covered: got %+v", f)
+	}
+}

@@ -272,3 +272,32 @@ func degraded(st *mdt.State, p generation.Posting) bool {
 		return d.Index == indexName && d.Partition == p.Locator.Partition && d.FileID == p.Locator.FileID
 	})
 }
+
+// buildOther builds a second index.
+func buildOther(ctx context.Context, place mdt.Place, cfg sink.Config) error {
+	tb, err := table.Open(ctx, place.Store)
+	if err != nil {
+		return err
+	}
+	c, err := indexer.OpenCommitter(ctx, place, indexer.CommitterOptions{Sink: cfg})
+	if err != nil {
+		return err
+	}
+	req := generation.CreateRequest{Column: hudimodel.Vector, Name: "other", Place: place, Workers: 1}
+	if req.Options, err = generation.ParseOptions(map[string]string{"vector.metric": "l2", "vector.num_clusters": "1", "vector.rabitq.bits": "1"}); err != nil {
+		return err
+	}
+	_, err = generation.Create(ctx, tb, c, req)
+	return err
+}
+
+// drop drops an index.
+func (s *sim) drop(name string) {
+	sk, err := sink.Open(s.t.Context(), mdt.Inside(s.store), sink.Config{Host: "last", Owner: "last"})
+	if err == nil {
+		err = sk.Drop(s.t.Context(), name)
+	}
+	if err != nil {
+		s.fail("drop index %s: %v", name, err)
+	}
+}

@@ -402,3 +402,6 @@ func (l *workload) undo() {
 	}
 	newest.Undo()
 }
+
+// archiveMetadata plays the metadata table's archiver: all commits of ours but the file-listing one leave its active timeline for its archive.
+func (s *sim) archiveMetadata() int { return s.w.ArchiveMetadata() }

@@ -66,17 +66,21 @@ func (s *sim) settled() bool {
 		s.fail("status: %v", err)
 		return false
 	}
-	if !status[0].Fresh || status[0].State == coverage.StateDegraded {
-		s.note("status: %s: %s", status[0].State, status[0].Reason)
-		return false
+	for _, x := range status {
+		if !x.Fresh || x.State == coverage.StateDegraded {
+			s.note("status: %s: %s", x.State, x.Reason)
+			return false
+		}
 	}
-	r, err := coverage.Verify(s.t.Context(), d, coverage.VerifyRequest{})
-	if err != nil {
-		s.fail("verify: %v", err)
-		return false
-	}
-	if !r.OK || r.ForeignFiles != 0 {
-		s.fail("verify: %+v", *r)
+	for _, x := range status {
+		r, err := coverage.Verify(s.t.Context(), d, coverage.VerifyRequest{Index: *x.Index})
+		if err != nil {
+			s.fail("verify: %v", err)
+			return false
+		}
+		if !r.OK || r.ForeignFiles != 0 {
+			s.fail("verify: %+v", *r)
+		}
 	}
 	return true
 }

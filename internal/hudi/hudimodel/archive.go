@@ -12,6 +12,7 @@ import (
 
 // history is the archived timeline.
 type history struct {
+	dir      string
 	rows     map[string]bool // requested times of the data writes that it has
 	version  int
 	files    []level
@@ -87,7 +88,8 @@ func (w *World) Archive(keep int) int {
 	if w.history.rows == nil {
 		w.history.rows = map[string]bool{}
 	}
-	w.writeLevel(rows)
+	w.history.dir = ".hoodie/timeline/history/"
+	w.writeLevel(&w.history, rows)
 	for _, t := range take {
 		w.history.rows[t.Requested] = true
 	}
@@ -115,28 +117,25 @@ func (w *World) bytes(p string) []byte {
 	return b
 }
 
-const historyDir = ".hoodie/timeline/history/"
-
 // writeLevel writes one file of level 0, merges when there are enough, then the manifest, then the version file, as Hudi does.
-func (w *World) writeLevel(rows []entryRow) {
-	h := &w.history
-	h.files = append(h.files, w.levelFile(0, rows))
-	w.publish()
+func (w *World) writeLevel(h *history, rows []entryRow) {
+	h.files = append(h.files, w.levelFile(h, 0, rows))
+	w.publish(h)
 	if n := len(h.files); n >= mergeLevels && h.files[n-mergeLevels].level == 0 {
 		var all []entryRow
 		for _, f := range h.files[n-mergeLevels:] {
 			all = append(all, f.entries...)
 		}
 		old := slices.Clone(h.files[n-mergeLevels:])
-		h.files = append(slices.Clone(h.files[:n-mergeLevels]), w.levelFile(1, all))
-		w.publish()
+		h.files = append(slices.Clone(h.files[:n-mergeLevels]), w.levelFile(h, 1, all))
+		w.publish(h)
 		for _, f := range old {
-			w.remove(historyDir + f.name)
+			w.remove(h.dir + f.name)
 		}
 	}
 }
 
-func (w *World) levelFile(n int, rows []entryRow) level {
+func (w *World) levelFile(h *history, n int, rows []entryRow) level {
 	rows = slices.Clone(rows)
 	slices.SortFunc(rows, func(a, b entryRow) int { return strings.Compare(a.requested, b.requested) })
 	cols := []basefiletest.Column{{Name: "instantTime", Kind: basefile.String}, {Name: "completionTime", Kind: basefile.String}, {Name: "action", Kind: basefile.String},
@@ -148,22 +147,21 @@ func (w *World) levelFile(n int, rows []entryRow) level {
 	}
 	b := basefiletest.Write(w.tb, basefiletest.Config{Codec: "none"}, cols...)
 	f := level{name: fmt.Sprintf("%s_%s_%d.parquet", rows[0].requested, rows[len(rows)-1].requested, n), size: len(b), level: n, entries: rows}
-	w.put(historyDir+f.name, b)
+	w.put(h.dir+f.name, b)
 	return f
 }
 
-func (w *World) publish() {
-	h := &w.history
+func (w *World) publish(h *history) {
 	h.version++
 	var files []string
 	for _, f := range h.files {
 		files = append(files, fmt.Sprintf(`{"fileName":%q,"fileLen":%d}`, f.name, f.size))
 	}
-	w.put(fmt.Sprintf("%smanifest_%d", historyDir, h.version), fmt.Appendf(nil, `{"files":[%s]}`, strings.Join(files, ",")))
+	w.put(fmt.Sprintf("%smanifest_%d", h.dir, h.version), fmt.Appendf(nil, `{"files":[%s]}`, strings.Join(files, ",")))
 	if h.version > 1 {
-		w.remove(historyDir + "_version_")
+		w.remove(h.dir + "_version_")
 	}
-	w.put(historyDir+"_version_", fmt.Appendf(nil, "%d", h.version))
+	w.put(h.dir+"_version_", fmt.Appendf(nil, "%d", h.version))
 }
 
 // Archived says whether only the archive has the instant.

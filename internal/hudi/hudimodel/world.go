@@ -80,7 +80,9 @@ type World struct {
 	newest  string          // largest completion time given out
 	saved   []*Txn          // with a savepoint
 	history history
-	script  []string
+	// metadata is the archive of the metadata table.
+	metadata history
+	script   []string
 }
 
 // column is a column beside the fixed ones. Its values are all derived from the row's key.
