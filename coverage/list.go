@@ -34,7 +34,8 @@ type Marker struct {
 // classes are the counts that every marker has.
 var classes = []string{"insert", "vector_update", "locator_refresh", "delete", "unchanged", "unindexable"}
 
-// Markers lists the covered commits whose evidence the state holds, by completion time, the newest last ones if last > 0.
+// Markers lists the covered commits whose evidence the state holds and that were not undone, by completion time, the newest last
+// ones if last > 0.
 // index "" means all indexes. A table without an index is storage.ErrNotFound.
 func Markers(ctx context.Context, d Deps, index string, last int) ([]Marker, error) {
 	st, _, err := mdt.ReadState(ctx, d.Place)
@@ -59,6 +60,9 @@ func Markers(ctx context.Context, d Deps, index string, last int) ([]Marker, err
 			if x := st.Indexes[i.Index]; x == nil || x.Dropped || index != "" && i.Index != index {
 				continue
 			}
+			if l.undone(i) {
+				continue
+			}
 			m := Marker{Index: i.Index, Requested: i.Requested, Completed: i.Completed, Action: i.Action, Operation: i.Operation,
 				Mode: i.Mode, Counts: map[string]int64{}, Reasons: i.Reasons, MDTInstant: c.ID}
 			for _, class := range classes {
@@ -78,4 +82,14 @@ func Markers(ctx context.Context, d Deps, index string, last int) ([]Marker, err
 		out = out[len(out)-last:]
 	}
 	return out, nil
+}
+
+// undone says that a commit with a marker was rolled back or restored away, so that it is not covered (design, decision 10): it
+// is not on the active timeline, although it is too new to be archived.
+func (l *look) undone(i mdt.CoveredInstant) bool {
+	if l.tl == nil || l.tl.Earliest() == "" || i.Requested < l.tl.Earliest() {
+		return false
+	}
+	at, ok := l.tl.CompletionOf(i.Requested)
+	return !ok || at != i.Completed
 }

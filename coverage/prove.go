@@ -36,6 +36,10 @@ func Prove(ctx context.Context, d Deps, index string) (*Certificate, error) {
 	if len(v.Vanished) > 0 {
 		return nil, &storage.Error{Op: "prove", Path: e.index.Name, Err: fmt.Errorf("%s: %w", v.Reason, storage.ErrStale), Hint: "tidemark reconcile makes it equal to the table again"}
 	}
+	if why := e.index.Reconcile; why != "" {
+		return nil, &storage.Error{Op: "prove", Path: e.index.Name, Hint: "tidemark sync ends it",
+			Err: fmt.Errorf("a catch-up is still to be compared with the whole table: %s: %w", why, storage.ErrStale)}
+	}
 	c := &Certificate{Format: CertificateFormat, Table: e.props.Raw["hoodie.table.name"], Index: e.index.Name, Column: e.index.Column,
 		Generation: e.generation.Number, Built: e.generation.Built, Time: d.now().UTC().Truncate(time.Millisecond), Fresh: v.Fresh,
 		Before: e.index.Baseline.Before, Baseline: []Proved{}, Covered: []Proved{}, InFlight: []Gap{}, OK: true}

@@ -98,6 +98,11 @@ func TestReconcileAfterUndo(t *testing.T) {
 				if s.Fresh || s.State != coverage.StateBlocked || !strings.Contains(s.Next, "tidemark reconcile") {
 					t.Fatalf("status after the undo: %+v", s)
 				}
+				for _, m := range markersOf(t, p) {
+					if slices.Contains(gone, m.Requested) {
+						t.Errorf("undone commit %s is listed as covered before the reconcile", m.Requested)
+					}
+				}
 				if _, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{}); !errors.Is(err, storage.ErrStale) || !strings.Contains(storage.Hint(err), "reconcile") {
 					t.Errorf("sync after the undo: %v", err)
 				}

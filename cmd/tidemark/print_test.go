@@ -114,12 +114,12 @@ func TestProgressInPlainLines(t *testing.T) {
 func TestTextIsVisible(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"plain ключ 鍵":            "plain ключ 鍵",
-		"\x1b[31mred\x1b[0m":      `\x1b[31mred\x1b[0m`,
-		"a\tb\nc\x00\x7f":         `a\tb\nc\x00\x7f`,
+		"plain ключ 鍵":           "plain ключ 鍵",
+		"\x1b[31mred\x1b[0m":     `\x1b[31mred\x1b[0m`,
+		"a\tb\nc\x00\x7f":        `a\tb\nc\x00\x7f`,
 		"C1 \u009b and bad \xff": `C1 \u009b and bad \xff`,
 		"turned \u202e round":    `turned \u202e round`,
-		"":                        "",
+		"":                       "",
 	} {
 		if got := visible(in); got != want {
 			t.Errorf("visible(%q) = %q, want %q", in, got, want)

@@ -169,7 +169,13 @@ func (a *app) syncPlan(ctx context.Context, url string, bound int) error {
 	list, err := indexer.Plan(ctx, place, indexer.SyncOptions{MaxInstants: bound,
 		Progress: func(done, due int) { p.report("commits", int64(done), int64(due)) }})
 	p.finish()
-	return a.showPlanned(list, err, "to process")
+	if err := a.showPlanned(list, err, "to process"); err != nil || a.json {
+		return err
+	}
+	if slices.ContainsFunc(list, func(d indexer.Planned) bool { return d.Mode == "merged" }) {
+		a.say("files of some commits are gone: the sync would end with a comparison with the whole table, as reconcile makes it")
+	}
+	return nil
 }
 
 // showPlanned prints what was found in commits without a write, and the error that stopped it, if any.
