@@ -36,6 +36,7 @@ type comparison struct {
 	met     [256][]uint64          // hashes of the keys that were classified, by their first byte
 	stayed  []table.Group          // touched groups whose base file stayed
 	lone    map[string]table.Group // keys that only one side has, and where
+	seen    map[string]bool        // keys apart that new logs of those groups name
 	narrow  [][]float32            // by target, for looking only
 	slab    slab
 	slots   [2]slot // of the change that is handed on
@@ -104,6 +105,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	c.work.Runs++
 	c.work.Examined = 0
 	c.before, c.after, c.blind, c.places = c.newSide(c.req.Incorporated), c.newSide(c.req.After()), map[string]bool{}, nil
+	c.seen = map[string]bool{}
 	c.results, c.met, c.narrow = make([]Result, len(c.req.Targets)), [256][]uint64{}, nil
 	c.lone, c.stayed, c.slots = map[string]table.Group{}, nil, [2]slot{}
 	pairs, degraded, err := c.slices()
@@ -229,15 +231,17 @@ func (c *comparison) read(ctx context.Context, p pairOf) error {
 func (c *comparison) appended(ctx context.Context, p pairOf) error {
 	places := [2]int{c.place(p.before), c.place(p.after)}
 	var own error
-	err := c.src.ReadAppended(ctx, *p.before, *p.after, c.columns, nil, func(after bool, r table.Row) error {
+	err := c.src.ReadAppended(ctx, *p.before, *p.after, c.columns, func(after bool, r table.Row) error {
 		side := 0
 		if after {
 			side = 1
 		}
 		v := view{key: []byte(r.Key), raw: r.Vectors, commit: []byte(r.CommitTime), place: places[side], position: r.Position}
-		if !c.setApart(after, &v) {
-			own = c.window.take(side, &v)
+		if c.isApart(v.key) {
+			c.seen[r.Key] = true // all its rows are read later: not every one of a base file need be among these
+			return nil
 		}
+		own = c.window.take(side, &v)
 		return own
 	})
 	if own != nil {

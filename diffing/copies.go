@@ -167,12 +167,18 @@ func (c *comparison) copies() error {
 	return errCopies
 }
 
-// setApart keeps a row out of the comparison by pairs if its key is known to have copies.
-func (c *comparison) setApart(after bool, v *view) bool {
+// isApart says whether a key is known to have copies.
+func (c *comparison) isApart(key []byte) bool {
 	if c.apart == nil && c.req.Suspects.none() {
 		return false
 	}
-	if h := maphash.Bytes(c.seed, v.key); !c.apart[h] && !c.req.Suspects.has(h) {
+	h := maphash.Bytes(c.seed, key)
+	return c.apart[h] || c.req.Suspects.has(h)
+}
+
+// setApart keeps a row out of the comparison by pairs if its key is known to have copies.
+func (c *comparison) setApart(after bool, v *view) bool {
+	if !c.isApart(v.key) {
 		return false
 	}
 	s := c.before
@@ -183,8 +189,8 @@ func (c *comparison) setApart(after bool, v *view) bool {
 	return true
 }
 
-// outside reads the copies of the keys set apart that were not read with the touched groups: those in groups whose base file stayed
-// and whose new logs do not name the key, and those in groups that the unit did not touch. They are the same before and after.
+// outside reads the copies of the keys set apart that were not read with the rewritten groups: those in groups whose base file stayed,
+// and those in groups that the unit did not touch, which are the same before and after.
 func (c *comparison) outside(ctx context.Context, pairs []pairOf) error {
 	touched := map[table.Group]*pairOf{}
 	for i := range pairs {
@@ -199,11 +205,8 @@ func (c *comparison) outside(ctx context.Context, pairs []pairOf) error {
 	}
 	for _, key := range c.setApartKeys() {
 		c.work.Apart++
-		read := append(c.before.groups(key), c.after.groups(key)...)
 		for _, g := range c.stayed {
-			if !slices.Contains(read, g) {
-				note(g, key)
-			}
+			note(g, key)
 		}
 		if c.req.Suspects == nil {
 			continue
@@ -215,36 +218,38 @@ func (c *comparison) outside(ctx context.Context, pairs []pairOf) error {
 		}
 	}
 	for _, g := range slices.SortedFunc(maps.Keys(unread), compareGroups) {
-		p := touched[g]
-		var s table.Slice
-		if p != nil {
-			s = *p.after
-		} else {
-			var ok bool
-			var err error
-			if s, ok, err = c.src.Slice(g, c.req.After()); err != nil {
-				return c.lostOutside(g, err)
-			} else if !ok {
-				continue // replaced since it was found to hold the key
+		if p := touched[g]; p != nil {
+			if err := c.readCopies(ctx, *p.before, unread[g], true, c.before); err != nil {
+				return c.failed(*p, false, err)
 			}
-			c.work.Outside++
-		}
-		if err := c.readOutside(ctx, s, unread[g], p != nil); err != nil {
-			if p != nil {
+			if err := c.readCopies(ctx, *p.after, unread[g], true, c.after); err != nil {
 				return c.failed(*p, true, err)
 			}
+			continue
+		}
+		s, ok, err := c.src.Slice(g, c.req.After())
+		if err == nil && !ok {
+			continue // replaced since it was found to hold the key
+		}
+		if err == nil {
+			c.work.Outside++
+			err = c.readCopies(ctx, s, unread[g], false, c.before, c.after)
+		}
+		if err != nil {
 			return c.lostOutside(g, err)
 		}
 	}
 	return nil
 }
 
-func (c *comparison) readOutside(ctx context.Context, s table.Slice, keys map[string]bool, touched bool) error {
+// readCopies reads rows of keys into sides.
+func (c *comparison) readCopies(ctx context.Context, s table.Slice, keys map[string]bool, touched bool, into ...*side) error {
 	place := c.place(&s)
 	return c.src.ReadKeys(ctx, s, c.columns, keys, func(r table.Row) error {
 		h := c.hold(&view{key: []byte(r.Key), raw: r.Vectors, commit: []byte(r.CommitTime), place: place, position: r.Position})
-		c.before.add(h, c.locator(&h.view), touched)
-		c.after.add(h, c.locator(&h.view), touched)
+		for _, side := range into {
+			side.add(h, c.locator(&h.view), touched)
+		}
 		return nil
 	})
 }
@@ -258,7 +263,7 @@ func (c *comparison) lostOutside(g table.Group, err error) error {
 }
 
 func (c *comparison) setApartKeys() []string {
-	keys := map[string]bool{}
+	keys := maps.Clone(c.seen)
 	for _, s := range []*side{c.before, c.after} {
 		for key := range s.rows {
 			keys[key] = true
@@ -281,9 +286,12 @@ func (c *comparison) classifyApart() error {
 		for i := range c.results {
 			r := &c.results[i]
 			r.duplicate(key, max(0, n.rows-1))
-			change, reason := c.judge(i, b.touched.row(), n.touched.row())
-			if reason != "" {
-				r.unindexable(reason)
+			var change delta.Change
+			if b.touched != nil || n.touched != nil {
+				var reason string
+				if change, reason = c.judge(i, b.touched.row(), n.touched.row()); reason != "" {
+					r.unindexable(reason)
+				}
 			}
 			if change.Class != 0 {
 				r.Counts[change.Class]++
@@ -353,8 +361,6 @@ func (s *side) of(key string) *copiesOf {
 	}
 	return &copiesOf{}
 }
-
-func (s *side) groups(key string) []table.Group { return slices.Clone(s.of(key).in) }
 
 func (s *side) add(h *held, loc delta.Locator, touched bool) {
 	g := table.Group{Partition: loc.Partition, FileID: loc.FileID}

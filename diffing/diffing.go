@@ -52,7 +52,7 @@ type Source interface {
 	Rows(ctx context.Context, s table.Slice, c table.Columns, twin Rows) (Rows, error)
 	// ReadAppended hands on the rows of two slices that can differ, as table.Table does. It is asked only where
 	// table.Appended holds.
-	ReadAppended(ctx context.Context, before, after table.Slice, c table.Columns, also func(key string) bool, fn func(after bool, r table.Row) error) error
+	ReadAppended(ctx context.Context, before, after table.Slice, c table.Columns, fn func(after bool, r table.Row) error) error
 	// ReadKeys hands on the merged rows of some keys, as table.Table does.
 	ReadKeys(ctx context.Context, s table.Slice, c table.Columns, keys map[string]bool, fn func(table.Row) error) error
 }

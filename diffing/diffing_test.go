@@ -94,7 +94,7 @@ func (f fake) ReadKeys(_ context.Context, s table.Slice, _ table.Columns, keys m
 	return nil
 }
 
-func (f fake) ReadAppended(_ context.Context, before, after table.Slice, _ table.Columns, _ func(string) bool, fn func(bool, table.Row) error) error {
+func (f fake) ReadAppended(_ context.Context, before, after table.Slice, _ table.Columns, fn func(bool, table.Row) error) error {
 	if err := f.readMerged(before, func(r table.Row) error { return fn(false, r) }); err != nil {
 		return err
 	}

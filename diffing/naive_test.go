@@ -36,8 +36,8 @@ func (r real) Rows(ctx context.Context, s table.Slice, c table.Columns, twin dif
 	return rows, nil
 }
 
-func (r real) ReadAppended(ctx context.Context, before, after table.Slice, c table.Columns, also func(string) bool, fn func(bool, table.Row) error) error {
-	return r.table.ReadAppended(ctx, before, after, c, also, fn)
+func (r real) ReadAppended(ctx context.Context, before, after table.Slice, c table.Columns, fn func(bool, table.Row) error) error {
+	return r.table.ReadAppended(ctx, before, after, c, fn)
 }
 
 func (r real) ReadKeys(ctx context.Context, s table.Slice, c table.Columns, keys map[string]bool, fn func(table.Row) error) error {

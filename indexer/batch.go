@@ -104,8 +104,8 @@ func (s source) Rows(ctx context.Context, sl table.Slice, c table.Columns, twin 
 	return r, nil
 }
 
-func (s source) ReadAppended(ctx context.Context, before, after table.Slice, c table.Columns, also func(string) bool, fn func(bool, table.Row) error) error {
-	return s.table.ReadAppended(ctx, before, after, c, also, fn)
+func (s source) ReadAppended(ctx context.Context, before, after table.Slice, c table.Columns, fn func(bool, table.Row) error) error {
+	return s.table.ReadAppended(ctx, before, after, c, fn)
 }
 
 func (s source) ReadKeys(ctx context.Context, sl table.Slice, c table.Columns, keys map[string]bool, fn func(table.Row) error) error {

@@ -85,10 +85,9 @@ func (b *Block) settle(base *file) []int64 {
 	}
 	where := map[string]int64{}
 	for i, r := range base.rows {
-		if _, twice := where[r.Key]; twice {
-			return nil
+		if _, twice := where[r.Key]; !twice { // of several copies a writer knows one
+			where[r.Key] = int64(i)
 		}
-		where[r.Key] = int64(i)
 	}
 	var at []int64
 	for _, k := range b.keys() {

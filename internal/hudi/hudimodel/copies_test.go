@@ -270,3 +270,22 @@ func TestCopies_MoreThanAreKept(t *testing.T) {
 	h.in[t3.Requested] = true
 	h.check("at the end", true)
 }
+
+// A commit deletes a key that the base file holds twice and says the position of one row only, as Hudi's writers do.
+func TestCopies_PositionOfOne(t *testing.T) {
+	t.Parallel()
+	copyPaces(t, hudimodel.Config{MoR: true}, func(w *hudimodel.World, h *history, step func()) {
+		t1 := w.Begin("deltacommit", "BULK_INSERT")
+		t1.Base("eu", "g-0", rowOf("a", east), rowOf("d", west), rowOf("d", east))
+		t1.Complete()
+		h.create(t1, lastWins)
+		t2 := w.Begin("deltacommit", "UPSERT")
+		t2.Log("eu", "g-0", hudimodel.Block{Rows: []hudimodel.Row{rowOf("d", far), rowOf("a", west)}, Positions: true})
+		t2.Complete()
+		step()
+		t3 := w.Begin("deltacommit", "DELETE")
+		t3.Log("eu", "g-0", hudimodel.Block{Kind: hudimodel.Deletes, Keys: []hudimodel.Delete{{Key: "d"}}, Positions: true})
+		t3.Complete()
+		step()
+	})
+}

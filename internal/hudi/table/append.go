@@ -33,17 +33,18 @@ type keyed struct {
 // only one of the slices has (with its log blocks, a log compaction or a rollback changes which blocks count). Every
 // other row is the same in both, in content and place. Each log is read once, and of the base file what holds those
 // keys: by the record positions of the blocks where they refer to this base file and the keys found there agree, else by the key column.
-// Both versions of a row come from one reading. also (nil: none) adds keys wherever they lie.
-func (t *Table) ReadAppended(ctx context.Context, before, after Slice, c Columns, also func(key string) bool, fn func(after bool, r Row) error) error {
+// Both versions of a row come from one reading. Of a key that the base file holds more than once not every row need be handed on: ReadKeys does
+// that.
+func (t *Table) ReadAppended(ctx context.Context, before, after Slice, c Columns, fn func(after bool, r Row) error) error {
 	p, err := t.plan(c, true)
 	if err != nil {
 		return err
 	}
-	a := &appended{t: t, p: p, slices: [2]Slice{before, after}, also: also, read: map[blockID][]keyed{}, keys: map[string]bool{}, at: map[string]int64{}}
+	a := &appended{t: t, p: p, slices: [2]Slice{before, after}, read: map[blockID][]keyed{}, keys: map[string]bool{}, at: map[string]int64{}}
 	if err := a.readLogs(ctx); err != nil {
 		return err
 	}
-	if len(a.keys) == 0 && also == nil {
+	if len(a.keys) == 0 {
 		return nil
 	}
 	var sides [2]*merger
@@ -80,7 +81,6 @@ type appended struct {
 	t      *Table
 	p      *plan
 	slices [2]Slice
-	also   func(string) bool
 	blocks [2][]logfile.Block
 	read   map[blockID][]keyed // records of candidates, by block
 	keys   map[string]bool     // the candidates
@@ -119,7 +119,7 @@ func (a *appended) readLogs(ctx context.Context) (err error) {
 			}
 		}
 	}
-	wanted := func(key string) bool { return a.keys[key] || a.also != nil && a.also(key) }
+	wanted := func(key string) bool { return a.keys[key] }
 	for i := range a.blocks {
 		for _, b := range a.blocks[i] {
 			if _, done := a.read[a.id(i, b)]; done {
@@ -214,7 +214,7 @@ func (a *appended) base(ctx context.Context, fn func(position int64, vals []any)
 	if err := m.checkKeys(f); err != nil {
 		return err
 	}
-	unknown := a.also != nil
+	unknown := false
 	for key := range a.keys {
 		if at, ok := a.at[key]; !ok || at < 0 || at >= f.Rows() {
 			unknown = true
@@ -226,12 +226,7 @@ func (a *appended) base(ctx context.Context, fn func(position int64, vals []any)
 			return err
 		}
 	}
-	candidate := left
-	wanted := func(key string) bool { return candidate[key] || a.also != nil && a.also(key) }
-	if a.also != nil {
-		left = nil // how many rows those keys have is not known, so reading must not end early
-	}
-	return m.byKeys(ctx, f, wanted, left, fn)
+	return m.byKeys(ctx, f, func(key string) bool { return left[key] }, left, fn)
 }
 
 // atPositions reads the candidates where the log blocks say that they lie, and returns those that are not there.

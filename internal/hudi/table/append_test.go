@@ -81,7 +81,7 @@ func TestReadAppended(t *testing.T) {
 				t.Fatal("not appended")
 			}
 			var got []string
-			err = tab.ReadAppended(t.Context(), s[0], s[1], table.Columns{Vectors: []string{"v"}}, nil, func(after bool, r table.Row) error {
+			err = tab.ReadAppended(t.Context(), s[0], s[1], table.Columns{Vectors: []string{"v"}}, func(after bool, r table.Row) error {
 				got = append(got, fmt.Sprintf("%s%s=%v@%d", map[bool]string{false: "−", true: "+"}[after], r.Key, float(r.Vectors[0]), r.Position))
 				return nil
 			})
