@@ -30,7 +30,7 @@ func (s *sim) settle() {
 			return
 		}
 		work := syncOnce(0)
-		if errors.Is(last, storage.ErrStale) || errors.Is(last, storage.ErrCorrupt) {
+		if s.reconcile || errors.Is(last, storage.ErrStale) || errors.Is(last, storage.ErrCorrupt) {
 			work = reconcileOnce
 		}
 		p.start(work)
@@ -69,6 +69,7 @@ func (s *sim) settled() bool {
 	for _, x := range status {
 		if !x.Fresh || x.State == coverage.StateDegraded {
 			s.note("status: %s: %s", x.State, x.Reason)
+			s.reconcile = x.State == coverage.StateDegraded || x.State == coverage.StateBlocked
 			return false
 		}
 	}

@@ -21,14 +21,16 @@ type sim struct {
 	tidemarks []*process
 	load      *workload
 
-	steps  int
-	trace  []string
-	fault  string // the first violation
-	seen   int64  // version of the store when the invariants were checked last
-	state  int64  // revision of the state object when the postings were
-	stats  Stats
-	before map[string]bool   // what was claimed last, to see that nothing is forgotten
-	ids    map[string]string // commit file by id
+	steps int
+	trace []string
+	fault string // the first violation
+	seen  int64  // version of the store when the invariants were checked last
+	state int64  // revision of the state object when the postings were
+	stats Stats
+	// reconcile says that status asked for it.
+	reconcile bool
+	before    map[string]bool   // what was claimed last, to see that nothing is forgotten
+	ids       map[string]string // commit file by id
 }
 
 // Stats is what a run did.
