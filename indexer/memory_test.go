@@ -215,20 +215,23 @@ func TestSyncMemoryStaysBounded(t *testing.T) {
 	hugeSync(t, x, bound, opt)
 }
 
-// TestSyncOfALargeGroup is the same with the defaults for a group of 5 GiB, or of TIDEMARK_TEST_BYTES, in 512 MiB.
+// TestSyncOfALargeGroup is the same with the defaults for a group of 5 GiB, or of TIDEMARK_TEST_BYTES, of 256 dimensions, or of
+// TIDEMARK_TEST_DIM, in 512 MiB.
 func TestSyncOfALargeGroup(t *testing.T) {
 	if os.Getenv("TIDEMARK_TEST_LONG") == "" {
 		t.Skip("a long test: set TIDEMARK_TEST_LONG=1; it takes 20 GB in the folder for temporary files")
 	}
-	size := 5 << 30
-	if text := os.Getenv("TIDEMARK_TEST_BYTES"); text != "" {
-		var err error
-		if size, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
+	number := func(name string, n int) int {
+		if text := os.Getenv(name); text != "" {
+			var err error
+			if n, err = strconv.Atoi(text); err != nil {
+				t.Fatal(err)
+			}
 		}
+		return n
 	}
-	x := huge{t: t, dir: t.TempDir(), dim: 256}
-	x.rows = size / (4*x.dim + 40)
+	x := huge{t: t, dir: t.TempDir(), dim: number("TIDEMARK_TEST_DIM", 256)}
+	x.rows = number("TIDEMARK_TEST_BYTES", 5<<30) / (4*x.dim + 40)
 	hugeSync(t, x, 512<<20, indexer.SyncOptions{Memory: indexer.Memory{TempDir: t.TempDir()}})
 }
 

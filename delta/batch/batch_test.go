@@ -251,7 +251,7 @@ func lines(t testing.TB, b *Batch, more []delta.KV) (out []string) {
 func TestRecordsAreTheNetEffect(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for seed := range uint64(80) {
+	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		all := history(r, 1+r.IntN(12), 1+r.IntN(6))
 		want, counters := plain(t, all)
