@@ -120,12 +120,18 @@ func (l Look) Forget(c Claim) []string {
 }
 
 // Against returns what speaks against a claim that is about to become visible in place of another one, "" if nothing does: an
-// incorporated instant that is gone, or one that is not below the frontier although the frontier says so. A frontier that
+// incorporated instant that is gone, one that is given up although it is there (the listing that the claim was made from had
+// missed it), or one that is not below the frontier although the frontier says so. A frontier that
 // does not move is not judged: a write with an old requested time may appear after it, and that must not stop the commits
 // after it from being covered.
 func (l Look) Against(before, after Claim) (requested string, gone bool) {
 	if undone := l.Undone(after); len(undone) > 0 {
 		return undone[0], true
+	}
+	for _, w := range l.Writes {
+		if before.Set.Has(w) && !after.Set.Has(w) {
+			return w.Requested, false
+		}
 	}
 	if before.Frontier.Requested == after.Frontier.Requested && before.Frontier.Completed == after.Frontier.Completed {
 		return "", false

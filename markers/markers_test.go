@@ -276,3 +276,19 @@ func TestOpen(t *testing.T) {
 		t.Errorf("covered: got %+v", f)
 	}
 }
+
+// A claim that gives up an instant which the timeline shows must not become visible, even if its frontier stays: it was made from a
+// listing that had missed the instant.
+func TestAgainstGivingUp(t *testing.T) {
+	t.Parallel()
+	a, b := write("01", "10"), write("11", "20")
+	l := markers.Look{Writes: []timeline.Instant{a, b}, Earliest: "01"}
+	f := markers.Frontier{Requested: "11", Completed: "20"}
+	before := markers.Claim{Set: markers.Set{Baseline: cover(a), Covered: cover(b)}, Frontier: f}
+	if at, gone := l.Against(before, markers.Claim{Set: markers.Set{Covered: cover(b)}, Frontier: f}); at != "01" || gone {
+		t.Errorf("got %q, %v", at, gone)
+	}
+	if at, _ := l.Against(before, before); at != "" {
+		t.Errorf("the same claim: got %q", at)
+	}
+}

@@ -158,6 +158,9 @@ func (b Bounds) settles(s state) string {
 		if s.instants[n].place == timed {
 			s.instants[n].place = active
 		}
+		if s.instants[n].place == hidden {
+			s.instants[n].place = pending
+		}
 	}
 	s.phase = [3]uint8{}
 	b.Tidemarks = 1
@@ -191,7 +194,7 @@ func (s *state) String() string {
 	var b strings.Builder
 	for n, i := range s.all() {
 		fmt.Fprintf(&b, "  i%d %s %s requested %d completed %d\n", n, [...]string{"write", "service"}[i.kind],
-			[...]string{"", "pending", "timed", "active", "in both places", "archived", "removed"}[i.place], i.requested, i.completed)
+			[...]string{"", "pending", "timed", "active", "in both places", "archived", "removed", "hidden"}[i.place], i.requested, i.completed)
 	}
 	for n, u := range s.undone() {
 		fmt.Fprintf(&b, "  u%d %s of%s requested %d completed %d place %d\n", n, undoingName[u.kind], members(u.targets), u.requested, u.completed, u.place)

@@ -16,6 +16,7 @@ type scope struct {
 
 var scopes = []scope{
 	{"any order", model.Bounds{Instants: 5, Writers: 3, Equal: true, Split: true, Tidemarks: 1}, false},
+	{"times before files", model.Bounds{Instants: 4, Writers: 3, Split: true, Hidden: true, Lag: true, Tidemarks: 1}, false},
 	{"archive and table services", model.Bounds{Instants: 4, Writers: 3, Services: 1, Archive: true, Tidemarks: 1}, false},
 	{"rollback and restore", model.Bounds{Instants: 3, Writers: 3, Undoings: 1, Undo: true, Archive: true, Equal: true, Tidemarks: 1}, false},
 	{"two Tidemarks", model.Bounds{Instants: 3, Writers: 2, Crashes: 1, Takeovers: 1, MDT: 1, Tidemarks: 2, Archive: true}, false},

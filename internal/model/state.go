@@ -27,6 +27,7 @@ const (
 	both                // and in the archive
 	archived            // in the archive only
 	removed             // rolled back or restored away
+	hidden              // its requested time is taken, its file is not there yet: nobody else knows it
 )
 
 // instant is a data-write instant. Times are ranks; zero is none.
@@ -112,8 +113,10 @@ var times = func() (out [maxTimes]string) {
 	return out
 }()
 
-func (i instant) onTimeline() bool { return i.place != removed && i.place != archived }
-func (i instant) isActive() bool   { return i.place == active || i.place == both }
+func (i instant) onTimeline() bool {
+	return i.place != removed && i.place != archived && i.place != hidden
+}
+func (i instant) isActive() bool { return i.place == active || i.place == both }
 
 // effective are the instants that are completed and not undone: what a snapshot of the table shows.
 func (s *state) effective() (set uint8) {

@@ -13,6 +13,8 @@ type Bounds struct {
 	Undo              bool // of completed instants, too; else only of pending ones
 	Equal             bool // completion times may be equal
 	Split             bool // a completion time may be taken before its file is seen
+	Hidden            bool // a requested time, too
+	Lag               bool // the listing that a batch is made from may miss an instant
 	Archive           bool
 	Crashes           int
 	Takeovers         int  // how often a second Tidemark takes the lease of one that still works
@@ -62,7 +64,7 @@ type adder func(to state, format string, args ...uint8)
 func (b Bounds) writers(s *state, add adder) {
 	open, services := 0, 0
 	for _, i := range s.all() {
-		if i.place == pending || i.place == timed {
+		if i.place == pending || i.place == timed || i.place == hidden {
 			open++
 		}
 		if i.kind == service {
@@ -74,6 +76,11 @@ func (b Bounds) writers(s *state, add adder) {
 		to.instants[s.n] = instant{kind: write, place: pending, requested: s.tick()}
 		to.n++
 		add(to, "i%d requested", s.n)
+		if b.Hidden {
+			to.instants[s.n].place = hidden
+			add(to, "i%d takes its requested time", s.n)
+			to.instants[s.n].place = pending
+		}
 		if services < b.Services {
 			to.instants[s.n].kind = service
 			add(to, "i%d requested as a table service", s.n)
@@ -83,6 +90,10 @@ func (b Bounds) writers(s *state, add adder) {
 		switch {
 		case i.place == pending:
 			b.complete(s, n, add)
+		case i.place == hidden:
+			to := *s
+			to.instants[n].place = pending
+			add(to, "the requested file of i%d appears", uint8(n))
 		case i.place == timed:
 			to := *s
 			to.instants[n].place = active

@@ -43,6 +43,20 @@ func (b Bounds) process(s *state, p uint8, add adder) {
 		add(to, "Tidemark %d finds its lease lost", p)
 	case phase == owns:
 		b.pass(s, p, add)
+		if !b.Lag {
+			return
+		}
+		for n, i := range s.all() {
+			if !i.onTimeline() || i.place == both {
+				continue
+			}
+			view := *s
+			view.instants[n].place = hidden
+			b.pass(&view, p, func(to state, format string, args ...uint8) {
+				to.instants[n] = i
+				add(to, format+", by a listing without i%d", append(args, uint8(n))...)
+			})
+		}
 	case phase == staged:
 		to := *s
 		if s.refused() {
