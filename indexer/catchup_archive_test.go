@@ -440,3 +440,24 @@ func TestOneIndexAside(t *testing.T) {
 		t.Errorf("status: %+v", all)
 	}
 }
+
+// An index that never had a frontier, since a write held it: what was archived before its baseline was read is in it, and is not
+// looked at again; its own baseline was archived since.
+func TestCatchUpWithoutFrontier(t *testing.T) {
+	t.Parallel()
+	start := store(t, "archived")
+	create(t, mdt.Inside(start), generation.CreateRequest{Column: "embedding"}, map[string]string{"vector.num_clusters": "3"})
+	edit(t, start, func(s *mdt.State) { s.Indexes["embedding_idx"].Frontier = mdt.Frontier{} })
+	st := archiveSome(t, start, 2)
+	p := mdt.Inside(st)
+	if s := status(t, p); s.Fresh || s.State != coverage.StateCatchingUp || *s.LagInstants != 0 {
+		t.Errorf("status: %+v", s)
+	}
+	r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{})
+	if err != nil || r.Processed != 0 || len(r.Commits) != 1 {
+		t.Errorf("processed %d in %d commits, %v", r.Processed, len(r.Commits), err)
+	}
+	if s := status(t, p); !s.Fresh || s.State != coverage.StateFresh {
+		t.Errorf("status: %+v", s)
+	}
+}
