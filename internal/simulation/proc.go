@@ -35,7 +35,6 @@ type process struct {
 	stale  int           // by how many changes its listings are late
 	dead   bool
 	number int // of its images, so that each has a process id
-	again  func(context.Context, mdt.Place, sink.Config) error
 }
 
 // ask parks a call and returns what becomes of it.

@@ -405,3 +405,85 @@ func TestWriteDuringABuild(t *testing.T) {
 		})
 	}
 }
+
+// Two commits share one completion time, and the second is seen after the first was covered: one marker certifies both.
+func TestEqualCompletionTimes(t *testing.T) {
+	scenarioOf(t, true, func(s *scenario) {
+		first, second := s.begin(0b000001), s.begin(0b000010)
+		s.load.end(first)
+		s.sync(0)
+		second.txn.CompleteAs(first.txn)
+		s.fresh(false)
+		s.sync(0)
+		s.covers(first.txn, true)
+		s.covers(second.txn, true)
+		s.fresh(true)
+	})
+}
+
+// The archive passes the frontier while nobody follows: not fresh, although all that is left on the active timeline could be covered; the next
+// sync goes through the archive.
+func TestArchivePassesTheFrontier(t *testing.T) {
+	scenarioOf(t, false, func(s *scenario) {
+		var all []*inflight
+		for n := range 4 {
+			p := s.begin(1 << (n % 6))
+			s.load.end(p)
+			all = append(all, p)
+		}
+		if s.w.Archive(1) == 0 {
+			s.Fatal("nothing was archived")
+		}
+		if v := s.verdict(); v.Fresh || !v.Behind {
+			s.Errorf("fresh %v, behind %v", v.Fresh, v.Behind)
+		}
+		s.sync(0)
+		s.covers(all[3].txn, true)
+		s.fresh(true)
+	})
+}
+
+// The same, paused right before it would show its commit: its swap of the state fails, and takes nothing of its successor's back.
+func TestPausedBeforeTheSwap(t *testing.T) {
+	scenarioOf(t, true, func(s *scenario) {
+		first := s.begin(0b000001)
+		s.load.end(first)
+		s.upTo(0, "create", ".deltacommit")
+		s.step(s.tidemarks[0], s.tidemarks[0].parked(), noFault)
+		s.upTo(0, "replace", "state.json")
+		s.sleep(3600 * 1e9)
+		s.sync(1)
+		second := s.begin(0b000010)
+		s.load.end(second)
+		s.sync(1)
+		s.advance(s.tidemarks[0], 1<<20, false)
+		s.seen = 0
+		s.check()
+		s.covers(first.txn, true)
+		s.covers(second.txn, true)
+		s.fresh(true)
+	})
+}
+
+// Killed after it said what it would write and before it wrote it: the next owner takes that back and covers the commit itself.
+func TestKilledWhileStaging(t *testing.T) {
+	scenarioOf(t, true, func(s *scenario) {
+		first := s.begin(0b000001)
+		s.load.end(first)
+		for {
+			s.upTo(0, "replace", "state.json")
+			s.step(s.tidemarks[0], s.tidemarks[0].parked(), noFault)
+			st, _, err := mdt.ReadState(s.Context(), mdt.Inside(s.store))
+			if err != nil {
+				s.Fatal(err)
+			}
+			if st.Intent != nil {
+				break
+			}
+		}
+		s.kill(s.tidemarks[0], false)
+		s.sync(1)
+		s.covers(first.txn, true)
+		s.fresh(true)
+	})
+}
