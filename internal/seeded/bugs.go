@@ -84,10 +84,7 @@ var Bugs = []Bug{
 		Old: "id <= st.LastTime && !named[dir+\"/\"+path.Base(i.Path)]", New: "id <= st.LastTime && (!named[dir+\"/\"+path.Base(i.Path)] || len(named) > 4)"},
 	{Name: "degraded groups are forgotten", By: Simulation, File: "indexer/batch.go",
 		Old: "		st.Degraded = append(st.Degraded, mdt.DegradedGroup{", New: "		_ = append(st.Degraded, mdt.DegradedGroup{"},
-	{Name: "restores are noted without looking what they undid", By: Simulation, File: "indexer/look.go",
-		Old: "at := SetOf(x).Holds(targets); at != \"\" {", New: "at := SetOf(x).Holds(targets); at != \"\" && false {"},
-	{Name: "covered history is not checked", By: Simulation, File: "indexer/look.go",
-		Old: "	if gone := l.Undone(c); len(gone) > 0 {", New: "	if gone := l.Undone(c); len(gone) > 0 && false {"},
-	{Name: "due commits are passed over when others fill the batch", By: Simulation, File: "indexer/batch.go",
-		Old: "		at += len(req.Instants)\n", New: "		at += len(req.Instants)\n		if len(out) > 1 {\n			at++\n		}\n"},
+	{Name: "all that is due is covered, whatever the batch held", By: Simulation, File: "indexer/batch.go",
+		Old: "				x.Covered[d.instant.Requested] = d.instant.Completed\n",
+		New: "				x.Covered[d.instant.Requested] = d.instant.Completed\n				for _, w := range c.due {\n					x.Covered[w.Requested] = w.Completed\n				}\n"},
 }

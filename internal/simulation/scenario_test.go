@@ -487,3 +487,21 @@ func TestKilledWhileStaging(t *testing.T) {
 		s.fresh(true)
 	})
 }
+
+// The slice before a commit is cleaned away before anyone follows: what is there is indexed, the deleted key's posting stays, in
+// a file group that is said to be degraded, until a reconcile.
+func TestCleanedSlices(t *testing.T) {
+	scenarioOf(t, false, func(s *scenario) {
+		s.load.upsert(0b000101, 0b000100)
+		done := s.w.Completed()
+		if s.w.Clean(done[len(done)-1]) == 0 {
+			s.Fatal("nothing was cleaned")
+		}
+		s.sync(0)
+		s.covers(done[len(done)-1], true)
+		st, _, err := mdt.ReadState(s.Context(), mdt.Inside(s.store))
+		if err != nil || len(st.Degraded) == 0 {
+			s.Errorf("degraded: %v %v", st.Degraded, err)
+		}
+	})
+}
