@@ -34,10 +34,22 @@ type Marker struct {
 // classes are the counts that every marker has.
 var classes = []string{"insert", "vector_update", "locator_refresh", "delete", "unchanged", "unindexable"}
 
-// Markers lists the covered commits whose evidence the state holds and that were not undone, by completion time, the newest last
-// ones if last > 0.
-// index "" means all indexes. A table without an index is storage.ErrNotFound.
+// Markers lists the covered commits whose evidence is kept and that were not undone, by completion time, the newest last
+// ones if last > 0; of the ledger it reads only what these need. index "" means all indexes. A table without an index is
+// storage.ErrNotFound, a ledger file that is not what the state says storage.ErrCorrupt.
 func Markers(ctx context.Context, d Deps, index string, last int) ([]Marker, error) {
+	return markersOf(ctx, d, index, last, nil)
+}
+
+// MarkersOf is Markers for the instants that some commits of the metadata table cover.
+func MarkersOf(ctx context.Context, d Deps, commits []string) ([]Marker, error) {
+	if len(commits) == 0 {
+		return []Marker{}, nil
+	}
+	return markersOf(ctx, d, "", 0, commits)
+}
+
+func markersOf(ctx context.Context, d Deps, index string, last int, commits []string) ([]Marker, error) {
 	st, _, err := mdt.ReadState(ctx, d.Place)
 	if err != nil {
 		return nil, err
@@ -55,33 +67,54 @@ func Markers(ctx context.Context, d Deps, index string, last int) ([]Marker, err
 		return nil, err
 	}
 	out := []Marker{}
-	for _, c := range st.Commits {
-		for _, i := range c.Covered {
-			if x := st.Indexes[i.Index]; x == nil || x.Dropped || index != "" && i.Index != index {
+	add := func(all []mdt.Commit) {
+		for _, c := range all {
+			if commits != nil && !slices.Contains(commits, c.ID) {
 				continue
 			}
-			if l.undone(i) {
-				continue
+			for _, i := range c.Covered {
+				if x := st.Indexes[i.Index]; x != nil && !x.Dropped && (index == "" || i.Index == index) && !l.undone(i) {
+					out = append(out, l.marker(c, i))
+				}
 			}
-			m := Marker{Index: i.Index, Requested: i.Requested, Completed: i.Completed, Action: i.Action, Operation: i.Operation,
-				Mode: i.Mode, Counts: map[string]int64{}, Reasons: i.Reasons, MDTInstant: c.ID}
-			for _, class := range classes {
-				m.Counts[class] = i.Counts[class]
-			}
-			if at, ok := l.moment(i.Completed); ok && !c.VisibleAt.IsZero() {
-				ms := c.VisibleAt.Sub(at).Milliseconds()
-				m.LagMS = &ms
-			}
-			out = append(out, m)
 		}
+		slices.SortStableFunc(out, func(a, b Marker) int {
+			return cmp.Or(cmp.Compare(a.Completed, b.Completed), cmp.Compare(a.Requested, b.Requested), cmp.Compare(a.Index, b.Index))
+		})
 	}
-	slices.SortStableFunc(out, func(a, b Marker) int {
-		return cmp.Or(cmp.Compare(a.Completed, b.Completed), cmp.Compare(a.Requested, b.Requested), cmp.Compare(a.Index, b.Index))
-	})
+	add(st.Commits)
+	newest := slices.SortedStableFunc(slices.Values(st.Ledger), func(a, b mdt.Ledger) int { return cmp.Compare(b.Last, a.Last) })
+	for _, file := range newest {
+		if last > 0 && len(out) >= last && out[len(out)-last].Completed > file.Last {
+			break
+		}
+		if index != "" && !slices.Contains(file.Indexes, index) || commits != nil && file.Commit < slices.Min(commits) {
+			continue
+		}
+		all, err := mdt.ReadLedger(ctx, d.Place, file)
+		if err != nil {
+			return nil, err
+		}
+		add(all)
+	}
 	if last > 0 && len(out) > last {
 		out = out[len(out)-last:]
 	}
 	return out, nil
+}
+
+// marker is what a commit of the metadata table says of one instant.
+func (l *look) marker(c mdt.Commit, i mdt.CoveredInstant) Marker {
+	m := Marker{Index: i.Index, Requested: i.Requested, Completed: i.Completed, Action: i.Action, Operation: i.Operation,
+		Mode: i.Mode, Counts: map[string]int64{}, Reasons: i.Reasons, MDTInstant: c.ID}
+	for _, class := range classes {
+		m.Counts[class] = i.Counts[class]
+	}
+	if at, ok := l.moment(i.Completed); ok && !c.VisibleAt.IsZero() {
+		ms := c.VisibleAt.Sub(at).Milliseconds()
+		m.LagMS = &ms
+	}
+	return m
 }
 
 // undone says that a commit with a marker was rolled back or restored away, so that it is not covered (design, decision 10): it

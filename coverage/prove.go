@@ -117,7 +117,7 @@ func (e *evidence) coveredCommits(ctx context.Context, c *Certificate) error {
 // unchanged refuses commits whose metadata cannot be read, or is not what it was when the index covered them.
 func (e *evidence) unchanged(ctx context.Context, all []Proved) error {
 	was := map[Times]string{}
-	for _, c := range e.state.Commits {
+	for _, c := range e.kept {
 		for _, i := range c.Covered {
 			if i.Index == e.index.Name {
 				was[Times{i.Requested, i.Completed}] = i.Digest
@@ -151,6 +151,7 @@ type evidence struct {
 	archive    *timeline.Archive
 	store      storage.Store
 	markers    map[string]marker // by completion time
+	kept       []mdt.Commit      // what the state and its ledger say of the covered commits
 }
 
 // marker is one marker record.
@@ -178,6 +179,9 @@ func collect(ctx context.Context, d Deps, index string) (*evidence, error) {
 	}
 	if e.index, err = pick(e.state, index); err != nil {
 		return nil, err
+	}
+	if e.kept, err = mdt.Evidence(ctx, d.Place, e.state, e.index.Name); err != nil {
+		return nil, fmt.Errorf("prove index %s: %w", e.index.Name, err)
 	}
 	var ok bool
 	if e.generation, ok = e.index.Active(); !ok {

@@ -115,9 +115,13 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 	if err != nil {
 		return nil, err
 	}
+	evidence, err := mdt.Evidence(ctx, d.Place, st, x.Name)
+	if err != nil {
+		return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
+	}
 	set, cut := setOf(x), table.Cut{}
 	if r.At != "" {
-		if st, set, cut.Upto, err = rewind(st, x, t.Timeline, r.At); err != nil {
+		if st, set, cut.Upto, err = rewind(st, x, evidence, t.Timeline, r.At); err != nil {
 			return nil, err
 		}
 		x = st.Indexes[x.Name]
@@ -163,8 +167,8 @@ func degradedGroups(st *mdt.State, index string) map[table.Group]bool {
 }
 
 // rewind returns the state as it was when the index stood at the snapshot of an instant: without the commits that covered later
-// ones. storage.ErrRefused when it never stood exactly there.
-func rewind(st *mdt.State, x *mdt.Index, tl *timeline.Timeline, at string) (*mdt.State, markers.Set, string, error) {
+// ones, by the evidence for it. storage.ErrRefused when it never stood exactly there.
+func rewind(st *mdt.State, x *mdt.Index, evidence []mdt.Commit, tl *timeline.Timeline, at string) (*mdt.State, markers.Set, string, error) {
 	refuse := func(format string, args ...any) (*mdt.State, markers.Set, string, error) {
 		return nil, markers.Set{}, "", &storage.Error{Op: "verify at", Path: at, Hint: "leave --at out, or take an instant after which a sync ended: tidemark markers",
 			Err: fmt.Errorf(format+": %w", append(args, storage.ErrRefused)...)}
@@ -175,22 +179,25 @@ func rewind(st *mdt.State, x *mdt.Index, tl *timeline.Timeline, at string) (*mdt
 	}
 	back := st.Clone()
 	later := map[string]bool{}
-	keep := len(back.Commits)
-	for i, c := range back.Commits {
+	end := "" // the first of our commits that is left out
+	for _, c := range evidence {
 		for _, covered := range c.Covered {
-			if covered.Index == x.Name && covered.Completed > inst.Completed {
-				keep = min(keep, i)
+			if end == "" && covered.Index == x.Name && covered.Completed > inst.Completed {
+				end = c.ID
 			}
 		}
-		if i >= keep {
-			for _, covered := range c.Covered {
-				if covered.Index == x.Name {
-					later[covered.Requested] = true
-				}
+		if end == "" {
+			continue
+		}
+		for _, covered := range c.Covered {
+			if covered.Index == x.Name {
+				later[covered.Requested] = true
 			}
 		}
 	}
-	back.Commits = back.Commits[:keep]
+	if end != "" {
+		back.Commits = slices.DeleteFunc(back.Commits, func(c mdt.Commit) bool { return c.ID >= end })
+	}
 	bx := back.Indexes[x.Name]
 	maps.DeleteFunc(bx.Covered, func(requested, _ string) bool { return later[requested] })
 	set := setOf(bx)

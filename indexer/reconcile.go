@@ -331,11 +331,8 @@ func (r *reconciliation) apply(st *mdt.State, id, completion string, files []mdt
 			commit.Covered = append(commit.Covered, d.record(0, name, b.frontier.Completed))
 		}
 		// What was undone is covered no longer: no list may name it.
-		for i := range st.Commits {
-			c := &st.Commits[i]
-			c.Covered = slices.DeleteFunc(c.Covered, func(i mdt.CoveredInstant) bool {
-				return i.Index == name && slices.Contains(b.undone, i.Requested)
-			})
+		if len(b.undone) > 0 {
+			st.ForgetEvidence(name, b.undone)
 		}
 		st.Degraded = slices.DeleteFunc(st.Degraded, func(d mdt.DegradedGroup) bool { return d.Index == name })
 	}

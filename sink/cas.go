@@ -19,7 +19,7 @@ const casAttempts = 50
 // missing state is passed to change as nil; change returns the state to write.
 func (s *Sink) swap(ctx context.Context, change func(st *mdt.State) (*mdt.State, error)) (*mdt.State, time.Time, error) {
 	for attempt := 1; ; attempt++ {
-		old, tag, err := mdt.ReadState(ctx, s.place)
+		old, tag, err := s.read(ctx)
 		if errors.Is(err, storage.ErrNotFound) {
 			old, tag = nil, ""
 		} else if err != nil {
@@ -35,12 +35,27 @@ func (s *Sink) swap(ctx context.Context, change func(st *mdt.State) (*mdt.State,
 		}
 		at, err := s.put(ctx, b, tag)
 		if err == nil {
+			s.wrote.Store(&written{b, next})
 			return next, at, nil
 		}
 		if !errors.Is(err, storage.ErrConflict) || attempt == casAttempts {
 			return nil, time.Time{}, fmt.Errorf("swap state: %w", err)
 		}
 	}
+}
+
+// written is a state as it was written last. Both are never changed.
+type written struct {
+	bytes []byte
+	state *mdt.State
+}
+
+// read is mdt.ReadState that does not decode again what this sink has written itself. The state is the caller's.
+func (s *Sink) read(ctx context.Context) (*mdt.State, string, error) {
+	if w := s.wrote.Load(); w != nil {
+		return mdt.ReadStateUnless(ctx, s.place, w.bytes, w.state)
+	}
+	return mdt.ReadState(ctx, s.place)
 }
 
 // put replaces the state object. An unknown outcome is resolved by reading: our bytes there means that it succeeded.

@@ -72,9 +72,12 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 		return "", err
 	}
 	space := spill.NewSpace(s.cfg.TempDir, s.cfg.Memory)
-	defer func() { _ = space.Close() }()               // its file has no name any more: nothing is left behind
-	files, in, err := s.prepare(ctx, space, b, st, at) // steps 1 and 3
+	defer func() { _ = space.Close() }()                       // its file has no name any more: nothing is left behind
+	files, ledger, in, err := s.prepare(ctx, space, b, st, at) // steps 1 and 3
 	if err != nil {
+		return "", err
+	}
+	if err := s.keepEvidence(ctx, in.After, ledger); err != nil {
 		return "", err
 	}
 	if err := s.clearReplaced(ctx, st, in.After, files); err != nil {
@@ -131,17 +134,17 @@ func (s *Sink) begin(ctx context.Context, want int64) (*mdt.State, time.Time, er
 }
 
 // prepare is the second half of step 1 and the first of step 3: look at the table, allocate, build, and work out the state
-// after. It writes nothing but what does not fit in memory, to the space.
-func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt.State, at time.Time) ([]staged, *mdt.Intent, error) {
+// after. It writes nothing but what does not fit in memory, to the space. ledger is the file that keepEvidence is to create; nil if none.
+func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt.State, at time.Time) (files []staged, ledger []byte, in *mdt.Intent, err error) {
 	l, err := s.look(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if err := s.checkStage(ctx, l, dirs(st)); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if err := s.checkFiles(ctx, st.Live("")); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	after := st.Clone()
 	after.Intent = nil
@@ -156,28 +159,28 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 	}
 	id, completion, err := allocate(after, seen{newest: newest, file: file, now: at, taken: l.taken, onData: l.onData})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	records, err := b.Build(id, completion)
 	if err != nil {
-		return nil, nil, fmt.Errorf("build records: %w", err)
+		return nil, nil, nil, fmt.Errorf("build records: %w", err)
 	}
-	files, err := s.encode(space, id, st.Epoch, records)
+	files, err = s.encode(space, id, st.Epoch, records)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	in := &mdt.Intent{State: mdt.Staging, Kind: b.Kind, ID: id, Completion: completion}
+	in = &mdt.Intent{State: mdt.Staging, Kind: b.Kind, ID: id, Completion: completion}
 	for _, f := range files {
 		in.Files = append(in.Files, f.DataFile)
 	}
-	if in.After, err = s.apply(b, st, after, in); err != nil {
-		return nil, nil, err
+	if in.After, ledger, err = s.apply(b, st, after, in); err != nil {
+		return nil, nil, nil, err
 	}
 	if err := l.checkRestores(in.After); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if err := s.checkStage(ctx, l, dirs(in.After)); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	var covered []mdt.CoveredInstant
 	for _, c := range in.After.Commits {
@@ -186,25 +189,29 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 		}
 	}
 	in.Commit, err = commitFile(id, st.Epoch, in.Files, covered)
-	return files, in, err
+	return files, ledger, in, err
 }
 
-// apply runs the batch's Apply on after and returns the state that becomes visible.
-func (s *Sink) apply(b Batch, before, after *mdt.State, in *mdt.Intent) (*mdt.State, error) {
+// apply runs the batch's Apply on after and returns the state that becomes visible, and the ledger file that it needs.
+func (s *Sink) apply(b Batch, before, after *mdt.State, in *mdt.Intent) (*mdt.State, []byte, error) {
 	lastTime, newestSeen, allocated := after.LastTime, after.NewestSeen, after.Allocated
 	if err := b.Apply(after, in.ID, in.Completion, append([]mdt.DataFile(nil), in.Files...)); err != nil {
-		return nil, fmt.Errorf("apply to state: %w", err)
+		return nil, nil, fmt.Errorf("apply to state: %w", err)
 	}
 	carry(after, before)
 	after.Intent = nil
 	after.LastTime, after.NewestSeen, after.Allocated = lastTime, newestSeen, allocated
 	after.Burned = before.Burned
 	after.Revision = before.Revision + 1
+	ledger, err := s.moveEvidence(after, in.ID)
+	if err != nil {
+		return nil, nil, err
+	}
 	retire(before, after, s.cfg.Now().Add(s.cfg.Retention))
 	if err := checkAfter(before, after, in); err != nil {
-		return nil, fmt.Errorf("apply to state: %w", err)
+		return nil, nil, fmt.Errorf("apply to state: %w", err)
 	}
-	return after, nil
+	return after, ledger, nil
 }
 
 // stage is the end of step 3: the intent, with file names and commit bytes, is in the state before any file exists.
@@ -213,7 +220,8 @@ func (s *Sink) stage(ctx context.Context, base *mdt.State, in *mdt.Intent) (*mdt
 		if st.Revision != base.Revision {
 			return stale("state moved to revision %d", st.Revision)
 		}
-		st.Intent = in
+		intent := *in // in goes on to COMMITTING
+		st.Intent = &intent
 		st.LastTime, st.NewestSeen, st.Allocated = in.After.LastTime, in.After.NewestSeen, in.After.Allocated
 		st.Retired = keepRetired(st.Retired, in.After.Retired)
 		return nil

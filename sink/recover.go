@@ -17,7 +17,7 @@ const abortTime = 10 * time.Second
 // recover settles the intent that is in the state, if any: R1 for STAGING, R2 for COMMITTING. Being taken back is a success
 // here. The lease is held.
 func (s *Sink) recover(ctx context.Context) error {
-	st, _, err := mdt.ReadState(ctx, s.place)
+	st, _, err := s.read(ctx)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,9 @@ type Config struct {
 	Memory int64
 	// TempDir is where that file is made. Defaults to the system's folder for temporary files.
 	TempDir string
+	// Evidence is of how many covered instants the state itself keeps what they were; when it holds more, the next commit moves all
+	// of it into a ledger file. Defaults to 256.
+	Evidence int
 	// Owner names this owner in the lease, uniquely. Defaults to host name, process id and a random part.
 	Owner string
 	// Lease is how long the lease is valid. Defaults to 30 s.
@@ -49,6 +52,9 @@ type Config struct {
 	Alive func(pid int) bool
 }
 
+// defaultEvidence keeps a state below 200 KiB with evidence of an instant being about 500 bytes, twice with a commit under way.
+const defaultEvidence = 256
+
 func (c *Config) setDefaults() {
 	if c.Lease <= 0 {
 		c.Lease = 30 * time.Second
@@ -58,6 +64,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Retention <= 0 {
 		c.Retention = time.Hour
+	}
+	if c.Evidence <= 0 {
+		c.Evidence = defaultEvidence
 	}
 	if c.Memory <= 0 {
 		c.Memory = defaultMemory
@@ -90,6 +99,8 @@ type Sink struct {
 	cfg   Config
 
 	blockLimit int64 // see the constant
+
+	wrote atomic.Pointer[written] // the newest state of this sink; nil before the first
 
 	// commitPath is the only timeline file that may be written or deleted now.
 	commitPath atomic.Pointer[string]
@@ -153,7 +164,7 @@ func (s *Sink) current() *mdt.State {
 
 // Reload reads the state anew and returns a copy. Kinds as mdt.ReadState.
 func (s *Sink) Reload(ctx context.Context) (*mdt.State, error) {
-	st, _, err := mdt.ReadState(ctx, s.place)
+	st, _, err := s.read(ctx)
 	if err != nil {
 		return nil, err
 	}

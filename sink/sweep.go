@@ -29,7 +29,7 @@ func (s *Sink) clean(ctx context.Context) error {
 		return nil
 	}
 	for _, p := range sortedKeys(gone) {
-		if err := s.guard.Delete(ctx, s.place.File(p)); err != nil {
+		if err := s.guard.Delete(ctx, s.fileOf(p)); err != nil {
 			return fmt.Errorf("delete what is no longer in use: %w", err)
 		}
 	}
@@ -78,6 +78,9 @@ func (s *Sink) sweep(ctx context.Context) error {
 	}
 	for _, r := range st.Retired {
 		named[r.Path] = true
+	}
+	if err := s.sweepLedger(ctx, st, named); err != nil {
+		return err
 	}
 	tops, err := s.list(ctx, s.place.MDTDir)
 	if err != nil {

@@ -80,8 +80,8 @@ func dropIndex(st *mdt.State, name string) error {
 	for i := range st.Commits {
 		c := &st.Commits[i]
 		c.Files = slices.DeleteFunc(c.Files, of)
-		c.Covered = slices.DeleteFunc(c.Covered, func(ci mdt.CoveredInstant) bool { return ci.Index == name })
 	}
+	st.ForgetEvidence(name, nil)
 	st.Commits = slices.DeleteFunc(st.Commits, func(c mdt.Commit) bool { return len(c.Files)+len(c.Covered) == 0 })
 	st.Degraded = slices.DeleteFunc(st.Degraded, func(d mdt.DegradedGroup) bool { return d.Index == name })
 	for _, other := range st.Indexes {
@@ -132,17 +132,21 @@ func retire(before, after *mdt.State, deleteAfter time.Time) {
 		}
 		after.Retired = append(after.Retired, r)
 	}
+	for _, l := range after.Ledger {
+		known[l.Path] = true
+	}
+	for _, l := range before.Ledger {
+		if !known[l.Path] {
+			after.Retired = append(after.Retired, mdt.Retired{Path: l.Path, DeleteAfter: deleteAfter.UTC()})
+		}
+	}
 }
 
 // checkAfter refuses a state in which a file of the batch is not named, a file is named that never existed, or a file
 // group of an index has no base file: Hudi counts file groups by what is committed, so one without a base file would send
 // every key to the wrong group.
 func checkAfter(before, after *mdt.State, in *mdt.Intent) error {
-	b, err := mdt.EncodeState(after)
-	if err != nil {
-		return err
-	}
-	if _, err := mdt.DecodeState(b); err != nil {
+	if err := after.Check(); err != nil {
 		return err
 	}
 	known := map[mdt.DataFile]bool{}

@@ -135,6 +135,12 @@ func (a *app) showState(b []byte) error {
 	g.add("newest time of the table", s.NewestSeen)
 	g.add("commits of ours", len(s.Commits))
 	g.add("files in use", len(s.Live("")))
+	if moved := 0; len(s.Ledger) > 0 {
+		for _, l := range s.Ledger {
+			moved += l.Instants
+		}
+		g.add("evidence in the ledger", fmt.Sprintf("%s, %s", plural(moved, "covered instant"), plural(len(s.Ledger), "file")))
+	}
 	if s.Intent != nil {
 		g.add("commit under way", fmt.Sprintf("%s, id %s, %s", s.Intent.State, s.Intent.ID, plural(len(s.Intent.Files), "file")))
 	}

@@ -141,8 +141,11 @@ func stuck(all []coverage.IndexStatus) error {
 
 // markersOf returns the covered commits whose markers are in some of our commits.
 func (a *app) markersOf(ctx context.Context, url string, commits []string) ([]coverage.Marker, error) {
-	all, err := a.markers(ctx, url, "", 0)
-	return slices.DeleteFunc(all, func(m coverage.Marker) bool { return !slices.Contains(commits, m.MDTInstant) }), err
+	place, err := openPlace(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return coverage.MarkersOf(ctx, coverage.Deps{Place: place, Table: url}, commits)
 }
 
 // due is one commit that a sync would cover, for programs.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"time"
 
@@ -44,6 +45,7 @@ type State struct {
 	Indexes  map[string]*Index `json:"indexes"`
 	Base     []DataFile        `json:"base,omitempty"`     // base files of the last bootstrap or fold
 	Commits  []Commit          `json:"commits,omitempty"`  // own deltacommits since then, in id order
+	Ledger   []Ledger          `json:"ledger,omitempty"`   // files with evidence of older commits, in id order
 	Restores map[string]string `json:"restores,omitempty"` // requested → completed of restores and rollbacks dealt with
 	Degraded []DegradedGroup   `json:"degraded,omitempty"` // file groups whose dead rows are unknown
 
@@ -129,7 +131,7 @@ type Commit struct {
 	Kind       string           `json:"kind,omitempty"`
 	VisibleAt  time.Time        `json:"visibleAt,omitzero"` // by the writer's clock; set at step 8
 	Files      []DataFile       `json:"files,omitempty"`    // files that the view is made of; base files move to State.Base
-	Covered    []CoveredInstant `json:"covered,omitempty"`
+	Covered    []CoveredInstant `json:"covered,omitempty"`  // evidence; that of older commits is in State.Ledger
 }
 
 // CoveredInstant is what one commit says about one data instant for one index.
@@ -149,8 +151,8 @@ type CoveredInstant struct {
 
 // Retired is a file no longer in use that may be deleted after a time.
 type Retired struct {
-	Path        string    `json:"path"` // relative to the MDT root
-	Index       string    `json:"index"`
+	Path        string    `json:"path"`                 // relative to the MDT root; that of a ledger file to Place.StateDir
+	Index       string    `json:"index"`                // "" for a ledger file
 	DeleteAfter time.Time `json:"deleteAfter,omitzero"` // zero = at once
 }
 
@@ -239,30 +241,23 @@ func (s *State) Live(index string) []DataFile {
 	return out
 }
 
-// Clone returns a deep copy.
-func (s *State) Clone() *State {
-	b, err := EncodeState(s)
-	if err != nil {
-		panic(err) // the type has no field that cannot be encoded
-	}
-	c, err := DecodeState(b)
-	if err != nil {
-		panic(err)
-	}
-	return c
-}
-
 // EncodeState returns the bytes of state.json: indented JSON, map keys sorted, so the same state gives the same bytes. The
 // state's own Sum is not looked at; the bytes carry the right one.
 func EncodeState(s *State) ([]byte, error) {
 	c := *s
-	sum, err := c.sum()
+	c.Sum = ""
+	b, err := c.encode()
 	if err != nil {
 		return nil, err
 	}
-	c.Sum = sum
-	return c.encode()
+	h := sha256.Sum256(b)
+	return slices.Insert(b, sumAt(b), sumLine(hex.EncodeToString(h[:]))...), nil
 }
+
+// sumAt is where the line of Sum belongs: behind the first field, which is Format.
+func sumAt(b []byte) int { return bytes.IndexByte(b, ',') + 1 }
+
+func sumLine(sum string) []byte { return []byte("\n \"sum\": \"" + sum + "\",") }
 
 func (s *State) encode() ([]byte, error) {
 	b, err := json.MarshalIndent(s, "", " ")
@@ -272,16 +267,23 @@ func (s *State) encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// sum returns what Sum has to be.
-func (s *State) sum() (string, error) {
+// summed says whether Sum is that of b, the bytes that the state was decoded from. Bytes that another program laid out anew have
+// the sum of what they say.
+func (s *State) summed(b []byte) (bool, error) {
+	at, line := sumAt(b), sumLine(s.Sum)
+	if bytes.HasPrefix(b[at:], line) {
+		h := sha256.New()
+		h.Write(b[:at])
+		h.Write(b[at+len(line):])
+		if hex.EncodeToString(h.Sum(nil)) == s.Sum {
+			return true, nil
+		}
+	}
 	c := *s
 	c.Sum = ""
-	b, err := c.encode()
-	if err != nil {
-		return "", err
-	}
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:]), nil
+	again, err := c.encode()
+	h := sha256.Sum256(again)
+	return hex.EncodeToString(h[:]) == s.Sum, err
 }
 
 // DecodeState reads the bytes of state.json. Another format is ErrUnsupported. Anything else that does not fit is
@@ -307,15 +309,15 @@ func DecodeState(b []byte) (*State, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("decode state: bytes after its end: %w", storage.ErrCorrupt)
 	}
-	if sum, err := s.sum(); err != nil || sum != s.Sum {
+	if ok, err := s.summed(b); err != nil || !ok {
 		return nil, fmt.Errorf("decode state: checksum differs: %w", errors.Join(err, storage.ErrCorrupt))
 	}
 	s.Sum = "" // of no use in memory: it would differ after the first change
-	return s, s.check()
+	return s, s.Check()
 }
 
-// check refuses a decoded state that later code could trip over.
-func (s *State) check() error {
+// Check refuses a state that later code could trip over: ErrCorrupt.
+func (s *State) Check() error {
 	if s.Indexes == nil {
 		s.Indexes = map[string]*Index{}
 	}
@@ -334,18 +336,29 @@ func (s *State) check() error {
 		}
 		paths[f.Path] = true
 	}
+	for _, l := range s.Ledger {
+		if _, ok := LedgerEpoch(l.Path); !ok || l.Size < 0 || paths[l.Path] || len(l.Indexes) == 0 {
+			return fmt.Errorf("decode state: ledger file %q: bad name or size, named twice, or of no index: %w", l.Path, storage.ErrCorrupt)
+		}
+		paths[l.Path] = true
+	}
 	if s.Intent == nil {
 		return nil
 	}
 	if s.Intent.State != Staging && s.Intent.State != Committing || s.Intent.After == nil || s.Intent.After.Intent != nil {
 		return fmt.Errorf("decode state: intent is not whole: %w", storage.ErrCorrupt)
 	}
-	return s.Intent.After.check()
+	return s.Intent.After.Check()
 }
 
 // ReadState reads the state object and the tag that Store.Replace takes. ErrNotFound when the table has none,
 // ErrUnsupported for another format, ErrCorrupt when it cannot be read.
 func ReadState(ctx context.Context, p Place) (*State, string, error) {
+	return ReadStateUnless(ctx, p, nil, nil)
+}
+
+// ReadStateUnless is ReadState that does not decode the bytes known: if they are there it returns a copy of same.
+func ReadStateUnless(ctx context.Context, p Place, known []byte, same *State) (*State, string, error) {
 	b, info, err := p.Store.ReadFile(ctx, p.StatePath())
 	if err != nil {
 		e := &storage.Error{Op: "read", Path: p.StatePath(), Err: err}
@@ -353,6 +366,9 @@ func ReadState(ctx context.Context, p Place) (*State, string, error) {
 			e.Hint = "create an index first: tidemark index create"
 		}
 		return nil, "", e
+	}
+	if same != nil && bytes.Equal(b, known) {
+		return same.Clone(), info.Tag, nil
 	}
 	s, err := DecodeState(b)
 	if err != nil {
