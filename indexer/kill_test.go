@@ -38,7 +38,7 @@ func outcomeOf(t *testing.T, p mdt.Place) outcome {
 	return outcome{Postings: postings(t, p, "embedding_idx"), Covered: x.Covered, Frontier: x.Frontier, Counts: counts(t, p)}
 }
 
-// orphans are files of the index's directory that the state does not name.
+// orphans are files of the index's directory and of the ledger that the state does not name.
 func orphans(t *testing.T, st *mem.Store) []string {
 	t.Helper()
 	state, _, err := mdt.ReadState(t.Context(), mdt.Inside(st))
@@ -50,8 +50,11 @@ func orphans(t *testing.T, st *mem.Store) []string {
 		named[".hoodie/metadata/"+f.Path] = true
 	}
 	var out []string
+	for _, l := range state.Ledger {
+		named[mdt.Inside(st).LedgerPath(l.Path)] = true
+	}
 	for _, f := range st.Paths() {
-		if strings.Contains(f, "/vector_index_") && !named[f] {
+		if (strings.Contains(f, "/vector_index_") || strings.Contains(f, "/ledger/")) && !named[f] {
 			out = append(out, f)
 		}
 	}
@@ -79,14 +82,33 @@ func foreign(t *testing.T, st *mem.Store) map[string]string {
 // one has run.
 func TestKilledSync(t *testing.T) {
 	t.Parallel()
-	start := store(t, "local_zone")
+	t.Run("one commit", func(t *testing.T) {
+		t.Parallel()
+		killSync(t, "local_zone", 0, dead())
+	})
+	t.Run("evidence moves to the ledger", func(t *testing.T) {
+		t.Parallel()
+		cfg := dead()
+		cfg.Evidence = 1
+		killSync(t, "cow_basic", 2, cfg)
+	})
+}
+
+// killSync kills a sync of a table after some syncs of one instant each.
+func killSync(t *testing.T, name string, syncs int, cfg sink.Config) {
+	start := store(t, name)
 	create(t, mdt.Inside(start), generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, mdt.Inside(start))},
 		map[string]string{"vector.num_clusters": "3"})
+	for range syncs {
+		if _, err := indexer.Sync(t.Context(), mdt.Inside(start), indexer.SyncOptions{MaxInstants: 1, Sink: cfg}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	before := foreign(t, start)
 
 	whole := start.Clone()
 	count := fault.New(whole, fault.Config{})
-	if _, err := indexer.Sync(t.Context(), mdt.Inside(count), indexer.SyncOptions{Sink: dead()}); err != nil {
+	if _, err := indexer.Sync(t.Context(), mdt.Inside(count), indexer.SyncOptions{Sink: cfg}); err != nil {
 		t.Fatal(err)
 	}
 	want := outcomeOf(t, mdt.Inside(whole))
@@ -99,10 +121,10 @@ func TestKilledSync(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			st := start.Clone()
 			broken := fault.New(st, fault.Config{StopAt: call, StopAfter: after})
-			if _, err := indexer.Sync(t.Context(), mdt.Inside(broken), indexer.SyncOptions{Sink: dead()}); err == nil && call < n {
+			if _, err := indexer.Sync(t.Context(), mdt.Inside(broken), indexer.SyncOptions{Sink: cfg}); err == nil && call < n {
 				t.Fatalf("call %d of %d: killed, yet no error", call, n)
 			}
-			if _, err := indexer.Sync(t.Context(), mdt.Inside(st), indexer.SyncOptions{Sink: dead()}); err != nil {
+			if _, err := indexer.Sync(t.Context(), mdt.Inside(st), indexer.SyncOptions{Sink: cfg}); err != nil {
 				t.Fatalf("call %d, after effect %v (%s): sync afterwards: %v", call, after, last(broken.Trace()), err)
 			}
 			if d := cmp.Diff(want, outcomeOf(t, mdt.Inside(st))); d != "" {

@@ -15,6 +15,7 @@ import (
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage/mem"
+	"tidemark/sink"
 	"tidemark/timeline"
 )
 
@@ -97,8 +98,8 @@ func TestProveFixtures(t *testing.T) {
 	}
 }
 
-// After changing any one byte of a covered commit's metadata, of a file with markers or the frontier, of the state or of
-// the certificate, it is refused, and the reason names the place.
+// After changing any one byte of a covered commit's metadata, of a file with markers or the frontier, of the state, its
+// ledger or the certificate, it is refused, and the reason names the place.
 func TestProveFlips(t *testing.T) {
 	t.Parallel()
 	const flips = 1000
@@ -110,8 +111,12 @@ func TestProveFlips(t *testing.T) {
 			start := store(t, name)
 			p := mdt.Inside(start)
 			create(t, p, generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, p)}, map[string]string{"vector.num_clusters": "2"})
-			if _, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{}); err != nil {
-				t.Fatal(err)
+			for n := 1; n > 0; { // several commits, so that the evidence of some is in the ledger
+				r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{MaxInstants: 2, Sink: sink.Config{Evidence: 1}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				n = r.Processed
 			}
 			if name == "archived" {
 				start = archiveSome(t, start, 2)
@@ -168,6 +173,12 @@ func evidenceFiles(t *testing.T, st *mem.Store, c *coverage.Certificate) []strin
 	}
 	for _, f := range state.Live(c.Index) {
 		out = append(out, p.File(f.Path))
+	}
+	if len(state.Ledger) == 0 {
+		t.Fatal("nothing is in the ledger")
+	}
+	for _, l := range state.Ledger {
+		out = append(out, p.LedgerPath(l.Path))
 	}
 	covered := map[string]bool{}
 	for _, i := range slices.Concat(c.Baseline, c.Covered) {

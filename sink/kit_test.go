@@ -287,6 +287,9 @@ func checkTidy(t testing.TB, before, after *mem.Store, what string) {
 	for _, r := range state.Retired {
 		named[place.File(r.Path)] = true
 	}
+	for _, l := range state.Ledger {
+		named[place.LedgerPath(l.Path)] = true
+	}
 	for _, c := range state.Commits {
 		named[place.CommitPath(c.ID, c.Completion)] = true
 	}

@@ -30,6 +30,8 @@ func fullState() *State {
 	st.Commits = []Commit{{ID: "20261130020922679", Completion: "20261130020922680", Kind: "sync", VisibleAt: now, Files: []DataFile{file("log", false)},
 		Covered: []CoveredInstant{{Index: "v_idx", Requested: "3", Completed: "4", Action: "commit", Operation: "UPSERT", Mode: "full",
 			Counts: map[string]int64{"insert": 2}, Digest: "cd", Frontier: "4"}}}}
+	st.Ledger = []Ledger{{Path: "ledger/20261130020922678-1-0123456789ab.json", Size: 7, SHA256: "ab", First: "1", Last: "2", Instants: 1,
+		Commit: "20261130020922678", Indexes: []string{"v_idx"}, Undone: map[string][]string{"v_idx": {"1"}}}}
 	st.Restores = map[string]string{"5": "6"}
 	st.Degraded = []DegradedGroup{{Index: "v_idx", Partition: "p", FileID: "f", Since: "3"}}
 	st.Retired = []Retired{{Path: "vector_index_v_idx/old", Index: "v_idx", DeleteAfter: now}}
@@ -110,6 +112,10 @@ func TestStateRefused(t *testing.T) {
 		{"index elsewhere", replace(`"dir": "vector_index_v_idx"`, `"dir": "files"`), storage.ErrCorrupt},
 		{"path out of the store", replace(`"vector_index_v_idx/z"`, `"../z"`), storage.ErrCorrupt},
 		{"a file twice", replace(`"vector_index_v_idx/z"`, `"vector_index_v_idx/log"`), storage.ErrCorrupt},
+		{"ledger elsewhere", replace(`"ledger/2`, `"../ledger/2`), storage.ErrCorrupt},
+		{"ledger of no index", replace(`"indexes": [
+    "v_idx"
+   ]`, `"indexes": []`), storage.ErrCorrupt},
 		{"negative size", replace(`"size": 7`, `"size": -7`), storage.ErrCorrupt},
 		{"intent in no known state", replace(`"STAGING"`, `"DONE"`), storage.ErrCorrupt},
 		{"null index", replace(`"restores": {`, `"restores": null, "indexes": {"x": null}, "skipped": {}, "degraded": [], "retired": [], "burned": [], "quarantine": {}, "restores": {`), storage.ErrCorrupt},
