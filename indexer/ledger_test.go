@@ -52,6 +52,7 @@ func TestStateStaysSmall(t *testing.T) {
 			made = append(made, b)
 		}
 	}
+	t.Log("sizes of the state:", sizes)
 	// Beside evidence, a commit is some 700 bytes: what readers need. A covered instant is 500.
 	if grown := sizes[len(sizes)-1] - sizes[2]; grown > 1200*len(sizes) {
 		t.Errorf("sizes of the state: %v", sizes)
@@ -120,7 +121,6 @@ func TestLedgerIsReadLazily(t *testing.T) {
 		{"the newest markers beyond the state", list(state.Evidence() + 1), 1},
 		{"all markers", list(0), len(state.Ledger)},
 	} {
-		// A sync looks once at what lies there.
 		if n := reads(c.ask); n != c.want {
 			t.Errorf("%s: %d reads of the ledger, want %d", c.what, n, c.want)
 		}
