@@ -19,7 +19,7 @@ import (
 )
 
 // absence is a table whose index stands at a commit after which n commits without files were archived, and one is active.
-func absence(t *testing.T, n int) *mem.Store {
+func absence(t testing.TB, n int) *mem.Store {
 	t.Helper()
 	st := store(t, "cow_basic")
 	p := mdt.Inside(st)

@@ -42,7 +42,7 @@ func store(t testing.TB, name string) *mem.Store {
 func place(t testing.TB, name string) mdt.Place { return mdt.Inside(store(t, name)) }
 
 // create builds an index as of an instant ("" = latest) and returns its result.
-func create(t *testing.T, p mdt.Place, req generation.CreateRequest, options map[string]string) *generation.Result {
+func create(t testing.TB, p mdt.Place, req generation.CreateRequest, options map[string]string) *generation.Result {
 	t.Helper()
 	tb, err := table.Open(t.Context(), p.Store)
 	if err != nil {
