@@ -62,6 +62,9 @@ type watch struct {
 	lived   []diffing.Copies // of all units, in their order
 	learned map[copyOf]int   // suspects that came up in this attempt, and the unit behind which
 
+	since map[string]int              // requested times of the batch, and the unit that covers them
+	write map[string]timeline.Instant // writes by requested time, made when first asked for
+
 	records *mdt.MDT
 	scan    string // why the record index cannot answer; "": it can, or was not asked yet
 	opened  bool
@@ -70,8 +73,9 @@ type watch struct {
 
 // unitSeen is one unit of the batch.
 type unitSeen struct {
-	touched map[table.Group]bool
-	after   func(timeline.Instant) bool
+	touched  map[table.Group]bool
+	instants []timeline.Instant
+	after    func(timeline.Instant) bool // what is incorporated once the unit is
 }
 
 // freshKey is a key that a unit put into a group.
@@ -190,17 +194,19 @@ func (l *look) watch(ctx context.Context, c cohort, indexes []opened) (*watch, e
 // reset forgets the units of an attempt.
 func (w *watch) reset() {
 	w.units, w.fresh, w.asked, w.lived, w.mark = nil, w.fresh[:0], nil, nil, 0
+	w.since = map[string]int{}
 	w.groups, w.numbers, w.found, w.learned = nil, map[table.Group]uint32{}, map[copyPlace]map[uint64]bool{}, map[copyOf]int{}
 }
 
 // begin makes a request one whose copies are watched. It is the next unit.
 func (w *watch) begin(req *diffing.Request) {
 	w.mark = len(w.fresh)
-	u, in, after := unitSeen{touched: map[table.Group]bool{}}, map[string]bool{}, req.After()
-	for _, i := range w.writes {
-		in[i.Requested] = after(i) // now: what is incorporated grows with the batch
+	unit := len(w.units)
+	u := unitSeen{touched: map[table.Group]bool{}, instants: req.Instants}
+	for _, i := range req.Instants {
+		w.since[i.Requested] = unit
 	}
-	u.after = table.Only(in)
+	u.after = func(i timeline.Instant) bool { return w.incorporated(i.Requested, unit) }
 	for _, g := range diffing.Touched(req.Metas) {
 		u.touched[g] = true
 	}
@@ -220,7 +226,26 @@ func (w *watch) suspect(key string, groups []table.Group, unit int) {
 // undo takes back begin: the unit is not part of the batch.
 func (w *watch) undo() {
 	w.Reset()
+	for _, i := range w.units[len(w.units)-1].instants {
+		delete(w.since, i.Requested)
+	}
 	w.units = w.units[:len(w.units)-1]
+}
+
+// incorporated says whether a write is incorporated once a unit of the batch is.
+func (w *watch) incorporated(requested string, unit int) bool {
+	if w.write == nil {
+		w.write = make(map[string]timeline.Instant, len(w.writes))
+		for _, i := range w.writes {
+			w.write[i.Requested] = i
+		}
+	}
+	i, ok := w.write[requested]
+	if !ok {
+		return false
+	}
+	since, batched := w.since[requested]
+	return w.before(i) || batched && since <= unit && i.IsDataWrite()
 }
 
 // Add takes in a fresh key. It is a method of diffing.Fresh.
