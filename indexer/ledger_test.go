@@ -130,16 +130,7 @@ func TestLedgerIsReadLazily(t *testing.T) {
 // A damaged or missing ledger file is named by whatever reads evidence, and changes nothing of what is fresh.
 func TestDamagedLedger(t *testing.T) {
 	t.Parallel()
-	st := store(t, "cow_basic")
-	p := mdt.Inside(st)
-	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, p)}, map[string]string{"vector.num_clusters": "2"})
-	for n := 1; n > 0; {
-		r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{MaxInstants: 1, Sink: sink.Config{Evidence: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n = r.Processed
-	}
+	st, p := oneByOne(t)
 	_, cert := certificate(t, p)
 	state, _, err := mdt.ReadState(t.Context(), p)
 	if err != nil || len(state.Ledger) == 0 {
@@ -181,4 +172,79 @@ func TestDamagedLedger(t *testing.T) {
 			t.Errorf("%s: the newest marker: %v", name, err)
 		}
 	}
+}
+
+// oneByOne is an index of cow_basic that followed each commit in one of its own, with all evidence but the newest in the ledger.
+func oneByOne(t *testing.T) (*mem.Store, mdt.Place) {
+	t.Helper()
+	st := store(t, "cow_basic")
+	p := mdt.Inside(st)
+	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, p)}, map[string]string{"vector.num_clusters": "2"})
+	for n := 1; n > 0; {
+		r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{MaxInstants: 1, Sink: sink.Config{Evidence: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = r.Processed
+	}
+	return st, p
+}
+
+// An index is compared as of commits whose evidence is in the ledger.
+func TestVerifyAtByTheLedger(t *testing.T) {
+	t.Parallel()
+	_, p := oneByOne(t)
+	all := markersOf(t, p)
+	if len(all) < 3 {
+		t.Fatalf("%d markers", len(all))
+	}
+	for _, m := range all {
+		r, err := coverage.Verify(t.Context(), coverage.Deps{Place: p}, coverage.VerifyRequest{At: m.Requested})
+		if err != nil || !r.OK || r.Snapshot != m.Requested {
+			t.Errorf("at %s: %+v, %v", m.Requested, r, err)
+		}
+	}
+}
+
+// What a reconcile finds undone is no evidence any more, although the ledger is never written again.
+func TestUndoneInTheLedger(t *testing.T) {
+	t.Parallel()
+	st, p := oneByOne(t)
+	evidence := func() (out []string, files int) {
+		state, _, err := mdt.ReadState(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commits, err := mdt.Evidence(t.Context(), p, state, "embedding_idx")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range commits {
+			for _, i := range c.Covered {
+				out = append(out, i.Requested)
+			}
+		}
+		return out, len(state.Ledger)
+	}
+	before, files := evidence()
+	gone := undo(t, st, 3)
+	if !slices.Contains(before, gone[0]) || files == 0 {
+		t.Fatalf("evidence of %v, undone %v", before, gone)
+	}
+	reconcile(t, p)
+	after, now := evidence()
+	for _, at := range gone {
+		if slices.Contains(after, at) {
+			t.Errorf("%s was undone and is still evidence", at)
+		}
+	}
+	if now < files {
+		t.Errorf("%d ledger files, %d before", now, files)
+	}
+	for _, m := range markersOf(t, p) {
+		if slices.Contains(gone, m.Requested) {
+			t.Errorf("marker of %s", m.Requested)
+		}
+	}
+	certificate(t, p)
 }

@@ -100,7 +100,7 @@ func ReadLedger(ctx context.Context, p Place, l Ledger) ([]Commit, error) {
 	}
 	b, _, err := p.Store.ReadFile(ctx, p.LedgerPath(l.Path))
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, refuse(fmt.Errorf("missing: %w: %w", storage.ErrCorrupt, err))
+		return nil, refuse(fmt.Errorf("missing: %w", storage.ErrCorrupt))
 	}
 	if err != nil {
 		return nil, &storage.Error{Op: "read ledger", Path: p.LedgerPath(l.Path), Err: err}
