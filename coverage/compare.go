@@ -36,7 +36,8 @@ type comparison struct {
 
 	rows, unindexable int64
 	unindexableKeys   []string
-	slices            []table.Slice // read so far
+	reasons           map[string]int64 // unindexable rows by why they are
+	slices            []table.Slice    // read so far
 	completion        func(requested string) string
 }
 
@@ -76,7 +77,7 @@ const (
 )
 
 func newComparison(gen *generation.Generation, tl *timeline.Timeline, r VerifyRequest) *comparison {
-	return &comparison{gen: gen, tl: tl, request: r, keys: map[string]*keyState{}, interned: map[string]string{}, vector: make([]float32, gen.Dim)}
+	return &comparison{reasons: map[string]int64{}, gen: gen, tl: tl, request: r, keys: map[string]*keyState{}, interned: map[string]string{}, vector: make([]float32, gen.Dim)}
 }
 
 // sampled says whether a key is among those compared, by the key alone.
@@ -167,12 +168,10 @@ func (c *comparison) row(r table.Row, s table.Slice) {
 	if c.rows++; c.request.Progress != nil && c.rows%1024 == 0 {
 		c.request.Progress(c.rows)
 	}
-	ok := r.Vectors[0] != nil && kernel.ToFloat32(c.vector, r.Vectors[0], c.gen.Vector.Element.Kernel())
-	if ok {
-		ok, _ = kernel.Indexable(c.gen.Metric, c.vector)
-	}
+	ok, reason := kernel.Narrow(c.vector, r.Vectors[0], c.gen.Vector.Element.Kernel(), c.gen.Metric)
 	if !ok {
 		c.unindexable++
+		c.reasons[reason]++
 		c.unindexableKeys = append(c.unindexableKeys, r.Key)
 	}
 	k := c.keys[r.Key]
@@ -267,7 +266,7 @@ func (p *stored) compare(code rabitq.Code) verdict {
 
 // finish counts the verdicts.
 func (c *comparison) finish(report *VerifyReport, degraded map[table.Group]bool) {
-	report.Unindexable = c.unindexable
+	report.Unindexable, report.Reasons = c.unindexable, c.reasons
 	slices.Sort(c.unindexableKeys)
 	for _, key := range c.unindexableKeys {
 		report.example("unindexable", key, c.request.Examples)

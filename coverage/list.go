@@ -23,7 +23,8 @@ type Marker struct {
 	// Mode is full, current_only or merged.
 	Mode   string           `json:"mode"`
 	Counts map[string]int64 `json:"counts"`
-	// Reasons says why rows are unindexable, as far as there are any: rows by reason.
+	// Reasons says why rows are unindexable and what of the commit could not be read, as far as there is any: rows, or file groups, by
+	// reason (docs/format/state.md).
 	Reasons map[string]int64 `json:"reasons,omitempty"`
 	// MDTInstant is the commit of the metadata table that holds its changes and its marker.
 	MDTInstant string `json:"mdt_instant"`

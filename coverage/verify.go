@@ -56,6 +56,8 @@ type VerifyReport struct {
 	DuplicateKeys int64 `json:"duplicate_keys"`
 	// Unindexable are live rows whose vector cannot be indexed.
 	Unindexable int64 `json:"unindexable"`
+	// Reasons says why they cannot: rows by reason, summing up to their count.
+	Reasons map[string]int64 `json:"-"`
 	// ForeignFiles are files in the index's directory that are not ours.
 	ForeignFiles int64 `json:"foreign_files"`
 	// OK says that missing, extra, stale, misrouted and wrong_code are all 0.

@@ -31,6 +31,7 @@ type covered struct {
 	meta    *timeline.CommitMetadata
 	results []diffing.Result // one per index of the cohort, in its order
 	unit    bool             // compared with later instants: its counts stand on the last one
+	unread  map[string]int64 // what of it could not be read: see unread
 }
 
 // gather compares due instants one by one in completion order until a bound is reached. A unit of instants is
@@ -68,8 +69,13 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 			t.Reset()
 			return out, err
 		}
+		missed, err := missed(ctx, src, req)
+		if err != nil {
+			t.Reset()
+			return out, err
+		}
 		for i, instant := range req.Instants {
-			cov := covered{instant: instant, meta: req.Metas[i], unit: i < len(req.Instants)-1}
+			cov := covered{instant: instant, meta: req.Metas[i], unit: i < len(req.Instants)-1, unread: missed[i]}
 			if !cov.unit {
 				cov.results = results
 			}
@@ -218,9 +224,18 @@ func (d covered) record(i int, index, frontier string) mdt.CoveredInstant {
 		Operation: d.meta.Operation, Mode: string(diffing.Merged), Counts: diffing.Counts{}.Map(),
 		Digest: hex.EncodeToString(d.meta.Digest[:]), Frontier: frontier,
 	}
+	reasons := maps.Clone(d.unread)
 	if !d.unit {
-		r.Mode, r.Counts, r.Reasons = string(d.results[i].Mode), d.results[i].Counts.Map(), d.results[i].Reasons
+		r.Mode, r.Counts = string(d.results[i].Mode), d.results[i].Counts.Map()
+		if reasons == nil {
+			reasons = map[string]int64{}
+		}
+		maps.Copy(reasons, d.results[i].Reasons)
+		if n := len(d.results[i].Degraded); n > 0 {
+			reasons[beforeGone] = int64(n)
+		}
 	}
+	r.Reasons = reasons
 	return r
 }
 

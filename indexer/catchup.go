@@ -263,7 +263,7 @@ func (l *look) unit(ctx context.Context, src source, due []timeline.Instant, lea
 					gone = src.files.Gone()
 				}
 			} else {
-				return fmt.Errorf("find slice of %s after %s: %w", g, instant.Requested, err)
+				return held(req.Instants[0], fmt.Errorf("find slice of %s after %s: %w", g, instant.Requested, err))
 			}
 		}
 		if len(missing) == 0 && i+1 >= least {

@@ -248,7 +248,7 @@ func TestCurrentOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := markersOf(t, p)
-	if list[0].Mode != "current_only" || list[0].Counts["delete"] != 0 {
+	if list[0].Mode != "current_only" || list[0].Counts["delete"] != 0 || list[0].Reasons["slice_before_gone"] == 0 {
 		t.Errorf("first marker: %+v", list[0])
 	}
 	for _, m := range list[1:] {

@@ -162,7 +162,7 @@ func (l *look) compareUnit(ctx context.Context, src source, due []timeline.Insta
 		w.undo()
 		t.Reset()
 		if least = len(req.Instants) + 1; !errors.Is(err, diffing.ErrElsewhere) || least > len(due) {
-			return nil, fmt.Errorf("compare instant %s: %w", req.Instants[0].Requested, err)
+			return nil, held(req.Instants[0], err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"tidemark/coverage"
+	"tidemark/delta"
 	"tidemark/diffing"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
@@ -233,9 +234,14 @@ func (r *reconciliation) compare(ctx context.Context, x *mdt.Index) error {
 	for _, c := range changes {
 		counts[c.Class]++
 	}
+	counts[delta.Unindexable] = report.Unindexable
+	missed, err := r.missed(ctx, x.Column, due)
+	if err != nil {
+		return err
+	}
 	for n, i := range due {
-		b.covered = append(b.covered, covered{instant: i, meta: r.metas[i.Requested], unit: n < len(due)-1,
-			results: []diffing.Result{{Index: x.Name, Mode: diffing.Merged, Counts: counts}}})
+		b.covered = append(b.covered, covered{instant: i, meta: r.metas[i.Requested], unit: n < len(due)-1, unread: missed[n],
+			results: []diffing.Result{{Index: x.Name, Mode: diffing.Merged, Counts: counts, Reasons: report.Reasons}}})
 	}
 	b.markers = markers.Groups(due, b.claim.Set.Covered)
 	b.frontier = b.claim.Frontier
@@ -253,6 +259,23 @@ func (r *reconciliation) compare(ctx context.Context, x *mdt.Index) error {
 	r.indexes = append(r.indexes, b)
 	r.results = append(r.results, Reconciled{VerifyReport: *report, Corrections: int64(len(changes)), Covered: len(due), Undone: append([]string{}, b.undone...)})
 	return nil
+}
+
+// missed says what of due commits can no longer be read, of which only the snapshot at their end was compared.
+func (r *reconciliation) missed(ctx context.Context, column string, due []timeline.Instant) ([]map[string]int64, error) {
+	if len(due) == 0 {
+		return nil, nil
+	}
+	files, err := r.table.Files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	metas := make([]*timeline.CommitMetadata, len(due))
+	for n, i := range due {
+		metas[n] = r.metas[i.Requested]
+	}
+	after := func(n int) table.Cut { return table.Cut{Upto: due[n].Completed} }
+	return unread(ctx, source{table: r.table, files: files}, metas, table.Columns{Vectors: []string{column}}, after, table.Cut{})
 }
 
 // read reads the metadata of commits that get a marker. One that cannot be read proves nothing, so nothing is reconciled then.

@@ -304,3 +304,109 @@ func TestKilledReconcile(t *testing.T) {
 		}
 	}
 }
+
+// Commits that a reconcile covers say how many rows cannot be indexed, and why, on the last of them.
+func TestReconcileCountsUnindexable(t *testing.T) {
+	t.Parallel()
+	st := store(t, "unindexable")
+	p := mdt.Inside(st)
+	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, p)}, map[string]string{"vector.num_clusters": "4"})
+	r := reconcile(t, p)
+	list := markersOf(t, p)
+	if r.Unindexable == 0 || r.Covered < 2 || len(list) != r.Covered {
+		t.Fatalf("%d markers, reconciled %+v", len(list), r)
+	}
+	for n, m := range list {
+		want, sum := int64(0), int64(0)
+		if n == len(list)-1 {
+			want = r.Unindexable
+		}
+		for _, rows := range m.Reasons {
+			sum += rows
+		}
+		if m.Counts["unindexable"] != want || sum != want || want > 0 && m.Reasons[kernel.ReasonNull] == 0 {
+			t.Errorf("want %d unindexable rows, marker %+v", want, m)
+		}
+	}
+}
+
+// The log of a commit that later ones have folded in is damaged, or gone without a clean: the commit ends covered only with a reason that
+// counts the file groups.
+func TestUnreadFilesAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name       string
+		harm       func(t *testing.T, st *mem.Store, path string)
+		reconciled bool // instead of a sync, which damage holds
+		why        string
+	}{
+		{"gone", func(t *testing.T, st *mem.Store, path string) {
+			if err := st.Delete(t.Context(), path); err != nil {
+				t.Fatal(err)
+			}
+		}, false, "slice_gone"},
+		{"gone, reconciled", func(t *testing.T, st *mem.Store, path string) {
+			if err := st.Delete(t.Context(), path); err != nil {
+				t.Fatal(err)
+			}
+		}, true, "slice_gone"},
+		{"zeroed", func(t *testing.T, st *mem.Store, path string) {
+			b, info, err := st.ReadFile(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st.Put(path, make([]byte, len(b)), info.ModTime)
+		}, true, "slice_unreadable"},
+		{"cut", func(t *testing.T, st *mem.Store, path string) {
+			b, info, err := st.ReadFile(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st.Put(path, b[:len(b)/2], info.ModTime)
+		}, true, "slice_unreadable"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			st := store(t, "mor_basic")
+			p := mdt.Inside(st)
+			steps := testkit.Oracle(t, "mor_basic")
+			create(t, p, generation.CreateRequest{Column: "embedding", AsOf: steps[0].Instants[0].Requested}, map[string]string{"vector.num_clusters": "4"})
+			second := steps[1].Instants[0].Requested
+			logs := 0
+			for _, f := range st.Paths() {
+				if !strings.HasPrefix(f, ".hoodie") && strings.Contains(f, "_"+second+".log.") {
+					test.harm(t, st, f)
+					logs++
+				}
+			}
+			if logs == 0 {
+				t.Fatal("step 2 wrote no log")
+			}
+			if test.reconciled {
+				if test.why == "slice_unreadable" {
+					_, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{})
+					if !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), second) || !strings.Contains(storage.Hint(err), "tidemark reconcile") {
+						t.Fatalf("sync over a damaged log: %v (%s)", err, storage.Hint(err))
+					}
+					if list := markersOf(t, p); len(list) != 0 {
+						t.Fatalf("markers %+v", list)
+					}
+				}
+				reconcile(t, p)
+			} else if _, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			list := markersOf(t, p)
+			for _, m := range list {
+				t.Log(m.Requested, m.Mode, m.Counts, m.Reasons)
+			}
+			if len(list) == 0 || list[0].Requested != second || list[0].Mode != "merged" || list[0].Reasons[test.why] != int64(logs) {
+				t.Errorf("%d logs of %s, markers %+v", logs, second, list)
+			}
+			if s := status(t, p); !s.Fresh {
+				t.Errorf("status %+v", s)
+			}
+			verify(t, p, len(live(steps[len(steps)-1], "embedding", kernel.Float, kernel.Cosine)), "covered")
+		})
+	}
+}

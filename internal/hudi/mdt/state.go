@@ -143,7 +143,8 @@ type CoveredInstant struct {
 	Operation string           `json:"operation,omitempty"`
 	Mode      string           `json:"mode"` // full, current_only or merged
 	Counts    map[string]int64 `json:"counts"`
-	// Reasons says why the unindexable rows among Counts are: rows by reason, summing up to their count. Missing where there are none.
+	// Reasons says why the unindexable rows among Counts are, rows by reason, summing up to their count; and under names that begin with
+	// "slice_" how many file groups of the instant could not be read. Missing where there are none. docs/format/state.md lists them.
 	Reasons  map[string]int64 `json:"reasons,omitempty"`
 	Digest   string           `json:"digest"`             // hex SHA-256 of the instant's metadata file
 	Frontier string           `json:"frontier,omitempty"` // completion time of the frontier after this commit
