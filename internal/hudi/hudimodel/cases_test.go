@@ -192,6 +192,80 @@ func TestCase_ClusteringOverlapsUpdates(t *testing.T) {
 	}
 }
 
+// A clustering is planned, then updates, an insert and a delete land in the very groups that it replaces (an update strategy that
+// allows them), then it completes with the rows as of its plan: what those writes did is lost, and the index follows the rows as they then are.
+func TestCase_ClusteringLosesUpdatesOfItsGroups(t *testing.T) {
+	t.Parallel()
+	for _, mor := range []bool{false, true} {
+		cfg := hudimodel.Config{MoR: mor}
+		paces(t, func(t *testing.T, sync func(*history)) {
+			h := begin(t, cfg)
+			all := func(*hudimodel.Txn) bool { return true }
+			g0, g1 := h.w.Group("eu", "g-0"), h.w.Group("eu", "g-1")
+			c := h.w.Begin("clustering", "CLUSTER", g0, g1)
+			var planned []hudimodel.Row
+			for _, g := range []*hudimodel.Group{g0, g1} {
+				for _, r := range h.w.Rows(g, all) {
+					planned = append(planned, r.Row)
+				}
+			}
+			update := h.w.Begin(action(cfg), "UPSERT") // another vector of a, a row that is new; of e another ordering value alone
+			later := row("e", north)
+			later.TS++
+			if mor {
+				update.Log("eu", "g-0", hudimodel.Block{Rows: []hudimodel.Row{row("a", north), row("n", west)}})
+				update.Log("eu", "g-1", hudimodel.Block{Rows: []hudimodel.Row{later}})
+			} else {
+				update.Base("eu", "g-0", row("a", north), row("d", west), row("n", west))
+				update.Base("eu", "g-1", later)
+			}
+			update.Complete()
+			sync(h)
+			gone := h.w.Begin(action(cfg), "DELETE")
+			if mor {
+				gone.Log("eu", "g-0", removal("d"))
+			} else {
+				gone.Base("eu", "g-0", row("a", north), row("n", west))
+			}
+			gone.Complete()
+			sync(h)
+			c.Base("eu", "g-3", planned...)
+			c.Replace("eu", "g-0")
+			c.Replace("eu", "g-1")
+			c.Complete()
+			h.sync(0, true) // compares markers, postings and verify with the model
+
+			list, err := coverage.Markers(t.Context(), coverage.Deps{Place: h.place}, "", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []struct {
+				txn                        *hudimodel.Txn
+				insert, update, move, gone int64
+			}{
+				{update, 1, 1, -1, 0}, // n; a. What it rewrote beside them is another matter
+				{gone, 0, 0, -1, 1},   // d
+				{c, 1, 1, 1, 1},       // d is back; a has its old vector; e moved; n is lost
+			} {
+				i := slices.IndexFunc(list, func(m coverage.Marker) bool { return m.Requested == want.txn.Requested })
+				if i < 0 {
+					t.Fatalf("no marker of %s", want.txn)
+				}
+				m := list[i]
+				n := m.Counts
+				if m.Mode != "full" || n["insert"] != want.insert || n["vector_update"] != want.update || n["delete"] != want.gone ||
+					want.move >= 0 && n["locator_refresh"] != want.move {
+					t.Errorf("marker of %s: mode %s, %v; want %d inserts, %d updates, %d moves, %d deletes", want.txn, m.Mode, n, want.insert, want.update, want.move, want.gone)
+				}
+			}
+			rep, err := coverage.Verify(t.Context(), coverage.Deps{Place: h.place}, coverage.VerifyRequest{})
+			if err != nil || !rep.OK || rep.WrongLocator != 0 || rep.Checked != 3 {
+				t.Errorf("verify: %+v, %v", rep, err)
+			}
+		})
+	}
+}
+
 // A failed append of version 6, whole or cut, with the command block that rolls it back, in a log that later commits go on with.
 func TestCase_RolledBackBlocks(t *testing.T) {
 	t.Parallel()
