@@ -3,16 +3,17 @@
 GO       ?= go
 BIN      := tidemark
 TOOLS    := dist/tools
-# How long each fuzz target runs, and which: one per format that other programs write.
+# How long each fuzz target runs, and which: one per format that other programs write; FUZZ_ALL are all of them.
 FUZZTIME := 30s
 FUZZ     := timeline:FuzzCommit internal/hudi/basefile:FuzzOpen internal/hudi/hfile:FuzzCells \
             internal/hudi/avrox:FuzzRecord internal/hudi/logfile:FuzzBlocks internal/hudi/logfile:FuzzContent \
             internal/hudi/mdt:FuzzDecodeState delta:FuzzDecode
+FUZZ_ALL  = $(shell grep -r --include='*_test.go' '^func Fuzz' . | sort | sed -E 's|^\./(.*)/[^/]*:func (Fuzz[A-Za-z]*).*|\1:\2|')
 # Flags for a small program that is the same bytes wherever it is built.
 LDFLAGS  := -s -w -buildid=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-long fuzz conformance conformance-long lint check bench
+.PHONY: help demo build test test-long fuzz fuzz-all conformance conformance-long lint check bench
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +32,9 @@ test-long: ## run every Go test with larger inputs and more seeds
 
 fuzz: ## feed hostile bytes to the readers of formats, FUZZTIME each
 	@.ci/fuzz $(FUZZTIME) $(FUZZ)
+
+fuzz-all: ## the same for every fuzz target (FUZZTIME=10m for a long run)
+	@.ci/fuzz $(FUZZTIME) $(FUZZ_ALL)
 
 conformance: build ## let real Hudi read and write what Tidemark wrote (needs python3, java 17, maven)
 	@bash fixtures/conformance/run.sh
