@@ -20,8 +20,8 @@ const maxDueRead = 64
 // index judges one index. An error means that the table could not be read now.
 func (l *look) index(ctx context.Context, x *mdt.Index) (IndexStatus, error) {
 	s := l.blank(x)
-	if err := l.props.CheckReadable(); err != nil {
-		s.set(StateUnsupported, unwrapReason(err), storage.Hint(err))
+	if found := l.standing().unsupported(); found != nil {
+		s.set(found.state, found.reason, found.next)
 		return s, nil
 	}
 	v, err := judge(ctx, l.deps.Place.Store, l.props, l.tl, l.state, x)
@@ -107,87 +107,42 @@ func seconds(v Verdict) *float64 {
 
 // absent finds an index that is not there (any more), or not ours.
 func (l *look) absent(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdict) (bool, error) {
-	rebuild := l.rebuild(x)
-	there, err := l.metadataTable(ctx)
-	if err != nil {
+	found, err := l.standing().absent(ctx, x)
+	if err != nil || found == nil {
 		return false, err
 	}
-	if !there {
-		s.set(StateAbsent, "the metadata table that held the index is gone: a writer with hoodie.metadata.enable=false deletes it", writeOnce+rebuild)
-		return true, nil
+	s.Building = found.building
+	s.set(found.state, found.reason, l.wayOut(found, x))
+	return true, nil
+}
+
+// wayOut is what to do about an index that does not stand.
+func (l *look) wayOut(f *fallen, x *mdt.Index) string {
+	drop := l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name))
+	create := l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))
+	switch {
+	case f.next != "":
+		return f.next
+	case f.building:
+		return create + ", or to give it up: " + drop
+	case f.state == StateAbsent && f.noTable:
+		return writeOnce + drop + " && " + create
+	case f.state == StateAbsent:
+		return drop + " && " + create
 	}
-	dir, err := listDir(ctx, l.deps.Place.Store, l.deps.Place.File(x.Dir))
-	if err != nil {
-		return false, err
-	}
-	if file, missing := missingFile(l.deps.Place, l.state.Live(x.Name), dir); missing {
-		s.set(StateAbsent, fmt.Sprintf("file %s of the index is gone or has another size: the metadata table was rebuilt, or someone deleted it", file), rebuild)
-		return true, nil
-	}
-	if _, active := x.Active(); !active {
-		s.Building = true
-		s.set(StateAbsent, "the index was not finished: its creation is under way or was interrupted",
-			l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))+", or to give it up: "+
-				l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)))
-		return true, nil
-	}
-	why, err := handedOver(ctx, l.deps.Place, l.props, x.Dir, dir)
-	if err != nil {
-		return false, err
-	}
-	if why != "" {
-		s.set(StateHandedOver, "partition "+x.Dir+" is "+strings.TrimPrefix(why, "is ")+": an engine that knows vector indexes owns it now",
-			l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)))
-		return true, nil
-	}
-	return false, nil
+	return drop
 }
 
 // writeOnce comes before a command that needs a metadata table where there is none.
 const writeOnce = "write to the table once with hoodie.metadata.enable=true, then: "
 
-// metadataTable says whether the table has a metadata table that an index can be created in.
-func (l *look) metadataTable(ctx context.Context) (bool, error) {
-	if l.props.CheckWritable() != nil { // readable, so this is what is missing
-		return false, nil
-	}
-	_, err := l.deps.Place.Store.Stat(ctx, l.deps.Place.File(".hoodie/hoodie.properties"))
-	if gone(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// rebuild is how to drop an index and create it again.
-func (l *look) rebuild(x *mdt.Index) string {
-	return l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)) + " && " +
-		l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))
-}
-
 // closed finds an index whose column is no longer what it was built on.
-func (l *look) closed(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verdict) (bool, error) {
-	schema, err := l.schema(ctx)
-	if errors.Is(err, storage.ErrCorrupt) && len(v.Due) > 0 {
-		return false, nil // a damaged commit, which blocked names
-	}
-	if err != nil {
+func (l *look) closed(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdict) (bool, error) {
+	found, err := l.standing().closed(ctx, x)
+	if err != nil || found == nil {
 		return false, err
 	}
-	now := "is gone"
-	if f, ok := schema.Field(x.Column); ok {
-		switch {
-		case f.Vector == nil && f.VectorProblem != "":
-			now = "cannot be used: " + f.VectorProblem
-		case f.Vector == nil:
-			now = fmt.Sprintf("is now of type %s", f.Type)
-		case f.Vector.Dim != x.Dim || f.Vector.Element != x.Element:
-			now = "is now " + f.Vector.String()
-		default:
-			return false, nil
-		}
-	}
-	s.set(StateFailClosed, fmt.Sprintf("vector column %s %s; the index was built on %d × %s", x.Column, now, x.Dim, x.Element),
-		l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name)))
+	s.set(found.state, found.reason, l.wayOut(found, x))
 	return true, nil
 }
 

@@ -48,20 +48,28 @@ func setOf(x *mdt.Index) markers.Set {
 	return markers.Set{Baseline: x.Baseline.Instants, Before: x.Baseline.Before, Covered: x.Covered}
 }
 
-// Fresh judges one index against an opened table. st must have been read before t was opened: the other way round a commit
-// covered in between would look undone. It makes no listing of its own, and looks at the archive only where the active
-// timeline does not reach back to the frontier.
+// Fresh judges one index against an opened table: what Status calls not fresh is not fresh, for the same reason. st must have been
+// read before t was opened: the other way round a commit covered in between would look undone. It lists the index's directory, and
+// looks at the archive only where the active timeline does not reach back to the frontier.
 func Fresh(ctx context.Context, t *table.Table, st *mdt.State, index string) (Verdict, error) {
 	x := st.Indexes[index]
 	if x == nil || x.Dropped {
 		return Verdict{}, noIndex(index)
 	}
+	g := standing{place: mdt.Inside(t.Store), state: st, props: t.Props, tl: t.Timeline}
+	if found := g.unsupported(); found != nil { // what its timeline means is not known either
+		return Verdict{Reason: found.reason, Behind: true}, nil
+	}
 	v, err := judge(ctx, t.Store, t.Props, t.Timeline, st, x)
 	if err != nil {
 		return Verdict{}, err
 	}
-	if _, active := x.Active(); !active {
-		v.Fresh, v.Reason = false, "the index has no active generation"
+	found, err := g.judge(ctx, x)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if found != nil {
+		v.Fresh, v.Reason = false, found.reason
 	}
 	return v, nil
 }

@@ -180,15 +180,19 @@ func collect(ctx context.Context, d Deps, index string) (*evidence, error) {
 	if e.index, err = pick(e.state, index); err != nil {
 		return nil, err
 	}
-	if e.kept, err = mdt.Evidence(ctx, d.Place, e.state, e.index.Name); err != nil {
-		return nil, fmt.Errorf("prove index %s: %w", e.index.Name, err)
-	}
-	var ok bool
-	if e.generation, ok = e.index.Active(); !ok {
-		return nil, &storage.Error{Op: "prove", Path: e.index.Name, Err: fmt.Errorf("the index has no active generation: %w", storage.ErrNotFound)}
-	}
 	if e.props, e.tl, err = timeline.Open(ctx, d.Place.Store, table.HoodieDir); err != nil {
 		return nil, err
+	}
+	found, err := standing{place: d.Place, state: e.state, props: e.props, tl: e.tl}.judge(ctx, e.index)
+	if err != nil {
+		return nil, err
+	}
+	if found != nil {
+		return nil, &storage.Error{Op: "prove", Path: e.index.Name, Err: fmt.Errorf("%s: %w", found.reason, storage.ErrStale), Hint: found.next}
+	}
+	e.generation, _ = e.index.Active()
+	if e.kept, err = mdt.Evidence(ctx, d.Place, e.state, e.index.Name); err != nil {
+		return nil, fmt.Errorf("prove index %s: %w", e.index.Name, err)
 	}
 	e.archive = timeline.NewArchive(d.Place.Store, table.HoodieDir, e.props)
 	if err := e.read(ctx, d.Place); err != nil {
@@ -199,13 +203,6 @@ func collect(ctx context.Context, d Deps, index string) (*evidence, error) {
 
 // read reads the markers and the manifest of the index from its files, whose checksums are compared with the state.
 func (e *evidence) read(ctx context.Context, place mdt.Place) error {
-	why, err := lost(ctx, place, e.state, e.index)
-	if err == nil && why != "" {
-		err = fmt.Errorf("%s: %w", why, storage.ErrNotFound)
-	}
-	if err != nil {
-		return err
-	}
 	view, err := mdt.OpenView(ctx, place, e.state, e.index.Name)
 	if err != nil {
 		return err

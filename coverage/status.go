@@ -250,7 +250,7 @@ func (l *look) withoutIndex(ctx context.Context, s *IndexStatus) {
 		column = vectors[0].Column
 	}
 	create := l.command("index create", "--column "+quote(column))
-	switch there, err := l.metadataTable(ctx); {
+	switch there, err := l.standing().metadataTable(ctx); {
 	case err != nil:
 		s.set(StateStalled, err.Error(), storage.Hint(err))
 	case !there:
@@ -268,12 +268,10 @@ func (l *look) vectors(ctx context.Context) ([]avrox.Vector, error) {
 	return schema.Vectors(), nil
 }
 
-func (l *look) schema(ctx context.Context) (*avrox.Schema, error) {
-	text, err := timeline.TableSchema(ctx, l.deps.Place.Store, table.HoodieDir, l.props, l.tl, "")
-	if err != nil {
-		return nil, err
-	}
-	return avrox.ParseSchema(text)
+func (l *look) schema(ctx context.Context) (*avrox.Schema, error) { return l.standing().schema(ctx) }
+
+func (l *look) standing() standing {
+	return standing{place: l.deps.Place, state: l.state, props: l.props, tl: l.tl}
 }
 
 // setOffset finds the offset of the table's instant texts, for showing seconds.

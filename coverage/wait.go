@@ -105,10 +105,16 @@ func (w *waiter) look(ctx context.Context) (*WaitResult, error) {
 		res.Frontier = &Times{x.Frontier.Requested, x.Frontier.Completed}
 	}
 	if res.Reason, err = w.uncovered(ctx, props, tl, x); err == nil && res.Reason == "" {
-		res.Reason, err = lost(ctx, place, st, x)
+		var found *fallen
+		if found, err = (standing{place: place, state: st, props: props, tl: tl}).judge(ctx, x); found != nil {
+			res.Reason = found.reason
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	res.Covered = res.Reason == ""
-	return res, err
+	return res, nil
 }
 
 // uncovered says why an index is not known to incorporate the instant; empty if it does.
@@ -155,19 +161,4 @@ func (w *waiter) uncovered(ctx context.Context, p *timeline.Properties, tl *time
 func noMarker(at string, a timeline.Action) error {
 	return &storage.Error{Op: "wait for", Path: at, Hint: "name a commit, deltacommit or replacecommit",
 		Err: fmt.Errorf("a %s changes no rows and gets no marker: %w", a, storage.ErrUnsupported)}
-}
-
-// lost says why the evidence of an index is not there: its files lie in the metadata table, which a writer may delete.
-func lost(ctx context.Context, place mdt.Place, st *mdt.State, x *mdt.Index) (string, error) {
-	if _, active := x.Active(); !active {
-		return "the index has no active generation", nil
-	}
-	dir, err := listDir(ctx, place.Store, place.File(x.Dir))
-	if err != nil {
-		return "", err
-	}
-	if file, missing := missingFile(place, st.Live(x.Name), dir); missing {
-		return fmt.Sprintf("file %s of the index is gone or has another size", file), nil
-	}
-	return "", nil
 }

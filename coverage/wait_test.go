@@ -91,7 +91,7 @@ func TestWaitForArchived(t *testing.T) {
 		"rolled back": {func(w *world) { w.drop(".hoodie/timeline/" + at(5, 0) + "_" + at(5, 10) + ".deltacommit") },
 			at(5, 0), false, "rolled back or restored away"},
 		"index files gone": {func(w *world) { w.drop(metadata + "vector_index_embedding_idx/base.hfile") }, at(5, 0), false, "base.hfile"},
-		"not built":        {func(w *world) { w.index().Generations[0].State = mdt.GenBuilding }, at(5, 0), false, "no active generation"},
+		"not built":        {func(w *world) { w.index().Generations[0].State = mdt.GenBuilding }, at(5, 0), false, "was not finished"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

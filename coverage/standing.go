@@ -1,0 +1,155 @@
+package coverage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/timeline"
+)
+
+// standing decides whether what an index says may be relied on at all, whatever it covers: the table can carry it, its files are
+// there, they are ours, and its column is what it was built on. status, search, prove and wait ask it, so that none of them calls
+// fresh or covered what another does not.
+type standing struct {
+	place mdt.Place
+	state *mdt.State
+	props *timeline.Properties
+	tl    *timeline.Timeline
+}
+
+// fallen is why an index does not stand.
+type fallen struct {
+	state    State
+	reason   string
+	next     string // "": look.wayOut knows
+	building bool   // its creation has not ended
+	noTable  bool   // there is no metadata table that could hold it
+}
+
+// judge returns why the index does not stand; nil if it does. Of several reasons it is the first in the order of the states.
+func (g standing) judge(ctx context.Context, x *mdt.Index) (*fallen, error) {
+	if found := g.unsupported(); found != nil {
+		return found, nil
+	}
+	for _, step := range []func(context.Context, *mdt.Index) (*fallen, error){g.absent, g.closed} {
+		if found, err := step(ctx, x); found != nil || err != nil {
+			return found, err
+		}
+	}
+	return nil, nil
+}
+
+// unsupported finds a table that this build does not read.
+func (g standing) unsupported() *fallen {
+	if err := g.props.CheckReadable(); err != nil {
+		return &fallen{state: StateUnsupported, reason: unwrapReason(err), next: storage.Hint(err)}
+	}
+	return nil
+}
+
+// absent finds an index that is not there (any more), or not ours.
+func (g standing) absent(ctx context.Context, x *mdt.Index) (*fallen, error) {
+	there, err := g.metadataTable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !there {
+		return &fallen{state: StateAbsent, noTable: true,
+			reason: "the metadata table that held the index is gone: a writer with hoodie.metadata.enable=false deletes it"}, nil
+	}
+	dir, err := listDir(ctx, g.place.Store, g.place.File(x.Dir))
+	if err != nil {
+		return nil, err
+	}
+	if file, missing := missingFile(g.place, g.state.Live(x.Name), dir); missing {
+		moved, err := g.movedOn(ctx, x)
+		if err != nil {
+			return nil, err
+		}
+		if !moved {
+			return &fallen{state: StateAbsent,
+				reason: fmt.Sprintf("file %s of the index is gone or has another size: the metadata table was rebuilt, or someone deleted it", file)}, nil
+		}
+	}
+	if _, active := x.Active(); !active {
+		return &fallen{state: StateAbsent, building: true, reason: "the index was not finished: its creation is under way or was interrupted"}, nil
+	}
+	why, err := handedOver(ctx, g.place, g.props, x.Dir, dir)
+	if err != nil || why == "" {
+		return nil, err
+	}
+	return &fallen{state: StateHandedOver,
+		reason: "partition " + x.Dir + " is " + strings.TrimPrefix(why, "is ") + ": an engine that knows vector indexes owns it now"}, nil
+}
+
+// movedOn says that a newer state names other files of the index, all of which are there: those of ours were replaced since it
+// was read.
+func (g standing) movedOn(ctx context.Context, x *mdt.Index) (bool, error) {
+	st, _, err := mdt.ReadState(ctx, g.place)
+	if gone(err) || err == nil && st.Revision == g.state.Revision {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if now := st.Indexes[x.Name]; now == nil || now.Dropped || now.Dir != x.Dir {
+		return false, nil
+	}
+	dir, err := listDir(ctx, g.place.Store, g.place.File(x.Dir))
+	if err != nil {
+		return false, err
+	}
+	_, missing := missingFile(g.place, st.Live(x.Name), dir)
+	return !missing, nil
+}
+
+// metadataTable says whether the table has a metadata table that an index can be created in.
+func (g standing) metadataTable(ctx context.Context) (bool, error) {
+	if g.props.CheckWritable() != nil { // readable, so this is what is missing
+		return false, nil
+	}
+	_, err := g.place.Store.Stat(ctx, g.place.File(".hoodie/hoodie.properties"))
+	if gone(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// closed finds an index whose column is no longer what it was built on.
+func (g standing) closed(ctx context.Context, x *mdt.Index) (*fallen, error) {
+	schema, err := g.schema(ctx)
+	if errors.Is(err, storage.ErrCorrupt) && len(setOf(x).Due(g.tl.Writes())) > 0 {
+		return nil, nil // a damaged commit that is not covered anyway
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := "is gone"
+	if f, ok := schema.Field(x.Column); ok {
+		switch {
+		case f.Vector == nil && f.VectorProblem != "":
+			now = "cannot be used: " + f.VectorProblem
+		case f.Vector == nil:
+			now = fmt.Sprintf("is now of type %s", f.Type)
+		case f.Vector.Dim != x.Dim || f.Vector.Element != x.Element:
+			now = "is now " + f.Vector.String()
+		default:
+			return nil, nil
+		}
+	}
+	return &fallen{state: StateFailClosed, reason: fmt.Sprintf("vector column %s %s; the index was built on %d × %s", x.Column, now, x.Dim, x.Element)}, nil
+}
+
+func (g standing) schema(ctx context.Context) (*avrox.Schema, error) {
+	text, err := timeline.TableSchema(ctx, g.place.Store, table.HoodieDir, g.props, g.tl, "")
+	if err != nil {
+		return nil, err
+	}
+	return avrox.ParseSchema(text)
+}
