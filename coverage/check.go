@@ -70,7 +70,7 @@ func CheckCertificate(ctx context.Context, d Deps, b []byte) (*CertificateCheck,
 	}
 	e, err := collect(ctx, d, c.Index)
 	if err == nil {
-		err = r.compare(ctx, c, e)
+		err = r.compare(ctx, d, c, e)
 	}
 	if err != nil {
 		if ctx.Err() != nil || !differs(err) {
@@ -92,7 +92,7 @@ func differs(err error) bool {
 	return false
 }
 
-func (r *CertificateCheck) compare(ctx context.Context, c *Certificate, e *evidence) error {
+func (r *CertificateCheck) compare(ctx context.Context, d Deps, c *Certificate, e *evidence) error {
 	if name := e.props.Raw["hoodie.table.name"]; name != c.Table {
 		r.problem("it is about table %q, this one is %q", c.Table, name)
 	}
@@ -113,6 +113,9 @@ func (r *CertificateCheck) compare(ctx context.Context, c *Certificate, e *evide
 			return err
 		}
 		r.marker(p, e)
+	}
+	if err := r.claims(ctx, d, c, e); err != nil {
+		return err
 	}
 	return r.frontier(ctx, c, e)
 }
@@ -147,6 +150,8 @@ func (r *CertificateCheck) marker(p Proved, e *evidence) {
 		r.problem("the marker at %s names %s and not commit %s", p.Completed, strings.Join(m.requested, ","), p.Requested)
 	case m.digest != p.Marker && !grown(m, p):
 		r.problem("the marker of commit %s: sha-256 is %.12s…, the certificate says %.12s…", p.Requested, m.digest, p.Marker)
+	case m.digest == p.Marker && m.id != p.MDTInstant:
+		r.problem("the marker of commit %s was written by metadata commit %s, the certificate says %s", p.Requested, m.id, orNone(p.MDTInstant))
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 // that holds a marker or the frontier has its checksum, and the frontier of the state is that of the manifest and holds on the
 // timeline. What does not agree is storage.ErrCorrupt or storage.ErrStale. index may be empty when the table has one.
 func Prove(ctx context.Context, d Deps, index string) (*Certificate, error) {
+	made := d.now().UTC().Truncate(time.Millisecond) // what completes from now on need not be seen
 	e, err := collect(ctx, d, index)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func Prove(ctx context.Context, d Deps, index string) (*Certificate, error) {
 			Err: fmt.Errorf("a catch-up is still to be compared with the whole table: %s: %w", why, storage.ErrStale)}
 	}
 	c := &Certificate{Format: CertificateFormat, Table: e.props.Raw["hoodie.table.name"], Index: e.index.Name, Column: e.index.Column,
-		Generation: e.generation.Number, Built: e.generation.Built, Time: d.now().UTC().Truncate(time.Millisecond), Fresh: v.Fresh,
+		Generation: e.generation.Number, Built: e.generation.Built, Time: made, Fresh: v.Fresh,
 		Before: e.index.Baseline.Before, Baseline: []Proved{}, Covered: []Proved{}, InFlight: []Gap{}, OK: true}
 	if f := e.index.Frontier; f.Completed != "" {
 		c.Frontier = &Times{f.Requested, f.Completed}
