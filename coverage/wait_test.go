@@ -243,3 +243,27 @@ func TestMarkers(t *testing.T) {
 		t.Errorf("without a readable timeline: %+v, %v", got, err)
 	}
 }
+
+// A wait for one completion time is not answered by another write of the same time that is covered.
+func TestWaitForASharedCompletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5, 4)
+	w.commit(at(4, 5), at(4, 10))
+	res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: at(4, 10)})
+	if err != nil || res.Covered || !strings.Contains(res.Reason, at(4, 5)) {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
+// An active write at or below the frontier that the state does not name is not covered: a frontier speaks of archived ones only.
+func TestWaitBelowTheFrontier(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5, 5)
+	delete(w.index().Covered, at(3, 0))
+	for _, text := range []string{at(3, 0), at(3, 10)} {
+		res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: text})
+		if err != nil || res.Covered || !strings.Contains(res.Reason, "not covered yet") {
+			t.Errorf("%s: got %+v, %v", text, res, err)
+		}
+	}
+}
