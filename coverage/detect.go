@@ -24,9 +24,9 @@ const (
 func handedOver(ctx context.Context, place mdt.Place, p *timeline.Properties, partition string, dir []storage.Info) (string, error) {
 	switch {
 	case slices.Contains(p.MetadataPartitions, partition):
-		return "listed in hoodie.table.metadata.partitions", nil
+		return "is listed in hoodie.table.metadata.partitions", nil
 	case slices.Contains(p.MetadataInflight, partition):
-		return "listed in hoodie.table.metadata.partitions.inflight", nil
+		return "is listed in hoodie.table.metadata.partitions.inflight", nil
 	}
 	for _, info := range dir {
 		if strings.HasPrefix(path.Base(info.Path), metafile) {
@@ -51,7 +51,7 @@ func handedOver(ctx context.Context, place mdt.Place, p *timeline.Properties, pa
 		return "", &storage.Error{Op: "read index definitions", Path: file, Err: fmt.Errorf("%v: %w", err, storage.ErrCorrupt)}
 	}
 	if _, defined := defs.Definitions[partition]; defined {
-		return "defined in " + path.Base(file), nil
+		return "is defined in " + path.Base(file), nil
 	}
 	return "", nil
 }

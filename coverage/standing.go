@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/mdt"
@@ -85,7 +84,7 @@ func (g standing) absent(ctx context.Context, x *mdt.Index) (*fallen, error) {
 		return nil, err
 	}
 	return &fallen{state: StateHandedOver,
-		reason: "partition " + x.Dir + " is " + strings.TrimPrefix(why, "is ") + ": an engine that knows vector indexes owns it now"}, nil
+		reason: "partition " + x.Dir + " " + why + ": an engine that knows vector indexes owns it now"}, nil
 }
 
 // movedOn says that a newer state names other files of the index, all of which are there: those of ours were replaced since it
