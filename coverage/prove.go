@@ -77,6 +77,11 @@ func Prove(ctx context.Context, d Deps, index string) (*Certificate, error) {
 	}
 	slices.SortFunc(c.Baseline, order)
 	slices.SortFunc(c.Covered, order)
+	for _, p := range slices.Concat(c.Baseline, c.Covered) { // the archiver goes by requested time: the newest write may be archived
+		if c.Latest != nil && p.Completed > c.Latest.Completed {
+			c.Latest = &Times{p.Requested, p.Completed}
+		}
+	}
 	c.Digest, err = c.sum()
 	return c, err
 }

@@ -134,8 +134,9 @@ func TestCatchUpFromArchive(t *testing.T) {
 					if want.Frontier != got.Frontier {
 						t.Errorf("frontier %v, followed live %v", got.Frontier, want.Frontier)
 					}
-					if _, cert := certificate(t, p); !check(t, p, cert).OK {
-						t.Error("its certificate is refused")
+					_, cert := certificate(t, p)
+					if r := check(t, p, cert); !r.OK {
+						t.Errorf("its certificate is refused: %q", r.Problems)
 					}
 				}
 			}
