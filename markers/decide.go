@@ -97,16 +97,6 @@ func (l Look) Cover(c Claim, done []timeline.Instant) Claim {
 	return Claim{Set: set, Frontier: Compute(c.Frontier, set, l.Writes, l.Pending)}
 }
 
-// Late reports whether an instant completed before one that is incorporated already: its file was seen late.
-func (l Look) Late(i timeline.Instant, incorporated func(timeline.Instant) bool) bool {
-	for _, w := range l.Writes {
-		if ByCompletion(w, i) > 0 && incorporated(w) {
-			return true
-		}
-	}
-	return false
-}
-
 // Forget returns the incorporated instants that the archiver has taken, and that a claim needs no longer name: they lie
 // before the earliest active instant, at or below the frontier.
 func (l Look) Forget(c Claim) []string {

@@ -193,26 +193,10 @@ func (b Bounds) pass(s *state, p uint8, add adder) {
 		add(to, "Tidemark %d has nothing to do", p)
 		return
 	}
-	done := due
-	for n, i := range due {
-		if l.Late(i, func(w timeline.Instant) bool { return c.Set.Has(w) || inBatch(due[:n], w) }) {
-			done = due[:max(n, 1)]
-			break
-		}
+	stage(s.covering(l, c, due), "all that is due")
+	if len(due) > 1 {
+		stage(s.covering(l, c, due[:1]), "the first that is due")
 	}
-	stage(s.covering(l, c, done), "all that is due")
-	if len(done) > 1 {
-		stage(s.covering(l, c, done[:1]), "the first that is due")
-	}
-}
-
-func inBatch(list []timeline.Instant, w timeline.Instant) bool {
-	for _, i := range list {
-		if i.Requested == w.Requested {
-			return true
-		}
-	}
-	return false
 }
 
 // covering is the index after a batch.
