@@ -55,7 +55,7 @@ func (e *lostError) Error() string { return fmt.Sprintf("read slice of %s before
 // stayed only the keys of new log blocks are read; a rewritten one is read once before and once after, both in step. Rows that are
 // not read are not counted. A group whose preceding slice is gone is compared with what the index knows and named in
 // Degraded. If an after-slice is gone the error is storage.ErrStale: the unit must be taken together with later
-// instants (design decision 12); Readable tells in advance.
+// instants (design decision 12).
 //
 // Copies of a key are found among all rows of the touched groups: a key that appears or disappears is looked up in those whose base
 // file stayed as well. Those in groups that the unit did not touch are found where Request.Suspects names them. The counts tell of

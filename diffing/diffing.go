@@ -3,15 +3,12 @@ package diffing
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
 	"tidemark/delta"
 	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/table"
-	"tidemark/internal/storage"
 	"tidemark/internal/vector/kernel"
 	"tidemark/timeline"
 )
@@ -176,21 +173,6 @@ func Touched(metas []*timeline.CommitMetadata) []table.Group {
 	return slices.SortedFunc(maps.Keys(set), func(a, b table.Group) int {
 		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.FileID, b.FileID))
 	})
-}
-
-// Readable returns what is missing of a unit's after-slices, kind storage.ErrNotFound: nil, and the unit can be
-// compared on its own. err is any other failure.
-func Readable(src Source, req Request) (missing, err error) {
-	for _, g := range Touched(req.Metas) {
-		_, _, err := src.Slice(g, req.After())
-		if errors.Is(err, storage.ErrNotFound) {
-			return err, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("find slice of %s after %s: %w", g, req.last(), err)
-		}
-	}
-	return nil, nil
 }
 
 // After says which instants the state after the unit is made of.

@@ -275,17 +275,11 @@ func TestAfterSliceGone(t *testing.T) {
 		gone:   map[string]bool{"2": true},
 	}
 	req := second(kernel.L2, a)
-	if missing, err := diffing.Readable(f, req); err != nil || !errors.Is(missing, storage.ErrNotFound) {
-		t.Errorf("readable: missing %v, error %v", missing, err)
-	}
 	if _, err := diffing.Compare(t.Context(), f, req); !errors.Is(err, storage.ErrStale) {
 		t.Errorf("compare: %v", err)
 	}
 	// Together with the next commit, whose slice is there.
 	req.Instants, req.Metas = order[1:3], []*timeline.CommitMetadata{touch(a), touch(a)}
-	if missing, err := diffing.Readable(f, req); err != nil || missing != nil {
-		t.Errorf("readable: missing %v, error %v", missing, err)
-	}
 	r := compare(t, f, req)
 	if r.Mode != diffing.Merged || r.Counts[delta.VectorUpdate] != 1 || r.Changes[0].New.Vector[0] != 3 || r.Changes[0].Instant != "3" {
 		t.Errorf("got %s, %v, %+v", r.Mode, r.Counts, r.Changes)
