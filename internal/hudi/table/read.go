@@ -36,11 +36,20 @@ func (t *Table) ReadMerged(ctx context.Context, s Slice, c Columns, fn func(Row)
 // ReadKeys is ReadMerged for some keys only: the base file's key column is read whole, its other columns only where the keys
 // lie.
 func (t *Table) ReadKeys(ctx context.Context, s Slice, c Columns, keys map[string]bool, fn func(Row) error) error {
+	return t.wanted(ctx, s, c, func(key string) bool { return keys[key] }, keys, fn)
+}
+
+// ScanKeys is ReadKeys without vectors for keys that cannot be listed: of the base file the key column is read whole.
+func (t *Table) ScanKeys(ctx context.Context, s Slice, wanted func(key string) bool, fn func(Row) error) error {
+	return t.wanted(ctx, s, Columns{}, wanted, nil, fn)
+}
+
+// wanted hands on the merged rows of the wanted keys; keys lists them, or is nil where that cannot be done.
+func (t *Table) wanted(ctx context.Context, s Slice, c Columns, wanted func(key string) bool, keys map[string]bool, fn func(Row) error) error {
 	p, err := t.plan(c, len(s.Logs) > 0)
 	if err != nil {
 		return err
 	}
-	wanted := func(key string) bool { return keys[key] }
 	l, err := t.readLogs(ctx, s, p, wanted)
 	if err != nil {
 		return err
