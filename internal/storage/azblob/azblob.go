@@ -10,12 +10,10 @@ package azblob
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/object"
@@ -44,12 +42,6 @@ type Options struct {
 const (
 	// maxPut is the service's limit for one put.
 	maxPut = 5000 << 20
-	// maxConns bounds the open connections of one store.
-	maxConns = 64
-	// answerIn is how long the server may think after it has the whole request.
-	answerIn = 2 * time.Minute
-	// dialIn is how long a connection may take.
-	dialIn = 10 * time.Second
 	// endpointSetting is what to look at when nothing answers.
 	endpointSetting = "AZURE_STORAGE_SERVICE_ENDPOINT"
 	// publicSuffix follows the account in the URL of the public cloud.
@@ -149,9 +141,5 @@ func transport(o Options) http.RoundTripper {
 	if o.Transport != nil {
 		return o.Transport
 	}
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = (&net.Dialer{Timeout: dialIn, KeepAlive: 30 * time.Second}).DialContext
-	t.MaxConnsPerHost, t.MaxIdleConnsPerHost = maxConns, maxConns
-	t.ResponseHeaderTimeout = answerIn
-	return t
+	return object.Transport()
 }

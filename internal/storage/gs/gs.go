@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -45,12 +44,6 @@ const (
 	scope          = "https://www.googleapis.com/auth/devstorage.read_write"
 	// maxPut is the service's limit for an object.
 	maxPut = 5 << 40
-	// maxConns bounds the open connections of one store.
-	maxConns = 64
-	// answerIn is how long the server may think after it has the whole request.
-	answerIn = 2 * time.Minute
-	// dialIn is how long a connection may take.
-	dialIn = 10 * time.Second
 	// endpointSetting is what to look at when nothing answers.
 	endpointSetting = "STORAGE_EMULATOR_HOST"
 )
@@ -81,11 +74,7 @@ type session struct {
 func connect(o Options) (*session, error) {
 	base := o.Transport
 	if base == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.DialContext = (&net.Dialer{Timeout: dialIn, KeepAlive: 30 * time.Second}).DialContext
-		t.MaxConnsPerHost, t.MaxIdleConnsPerHost = maxConns, maxConns
-		t.ResponseHeaderTimeout = answerIn
-		base = t
+		base = object.Transport()
 	}
 	s := &session{http: &http.Client{Transport: base}, endpoint: o.Endpoint, project: o.QuotaProject}
 	if s.endpoint == "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"tidemark/internal/storage"
@@ -17,8 +16,6 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 )
-
-func dialer(d *net.Dialer) { d.Timeout = dialIn }
 
 // client is an object.Client on one bucket.
 type client struct {

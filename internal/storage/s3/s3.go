@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/object"
@@ -50,12 +49,6 @@ type Options struct {
 const (
 	// maxPut is S3's limit for one put.
 	maxPut = 5 << 30
-	// maxConns bounds the open connections of one store.
-	maxConns = 64
-	// answerIn is how long the server may think after it has the whole request.
-	answerIn = 2 * time.Minute
-	// dialIn is how long a connection may take.
-	dialIn = 10 * time.Second
 	// endpointSetting is what to look at when nothing answers.
 	endpointSetting = "AWS_ENDPOINT_URL, AWS_REGION"
 )
@@ -77,10 +70,7 @@ func New(bucket, prefix string, o Options) (storage.Store, error) {
 
 // connect reads the configuration. The context is not a caller's: what is read here serves all of them.
 func connect(o Options) (*sdk.Client, error) {
-	httpClient := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.MaxConnsPerHost, t.MaxIdleConnsPerHost = maxConns, maxConns
-		t.ResponseHeaderTimeout = answerIn
-	}).WithDialerOptions(dialer)
+	httpClient := awshttp.NewBuildableClient().WithTransportOptions(object.Limit).WithDialerOptions(object.LimitDialer)
 	opts := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(httpClient),
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
