@@ -72,6 +72,16 @@ type memo struct {
 	hole     string
 	asides   map[string]bool
 	aside    error // why the first of asides was set aside; nil if none was
+
+	steps  Steps          // of the pass at hand
+	report func(reported) // nil: nobody is told
+}
+
+// tell reports what a commit of the metadata table covers in one index, which is at place i of what was compared.
+func (m *memo) tell(l *look, id, index string, i int, done []covered) {
+	if m.report != nil {
+		m.report(reported{look: l, id: id, steps: m.steps, index: index, place: i, done: done})
+	}
 }
 
 // reaches refuses an index whose frontier the archive does not hold any more: what lay between is not known.

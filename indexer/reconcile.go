@@ -330,8 +330,9 @@ func (r *reconciliation) commit(ctx context.Context, sk Committer) error {
 	if err != nil {
 		return err
 	}
-	for i := range r.results {
+	for i, b := range r.indexes {
 		r.results[i].Commit, r.results[i].Written = id, r.results[i].Corrections
+		sk.memo.tell(r.look, id, b.o.index.Name, 0, b.covered)
 	}
 	return nil
 }

@@ -31,6 +31,12 @@ type SyncOptions struct {
 	Tables *table.Cache
 	// Sink configures the sink that is used. The zero value works.
 	Sink sink.Config
+	// Observer is told of every commit that is covered. Defaults to nobody.
+	Observer Observer
+	// Table is the table's name for the observer. Defaults to its URL.
+	Table string
+
+	noticed func(requested string) time.Time // when a source first heard of a commit; nil: nobody knows
 }
 
 // progress is Progress for a pass of a call that has covered some instants before.
@@ -87,6 +93,7 @@ func Sync(ctx context.Context, place mdt.Place, opt SyncOptions) (*SyncResult, e
 	if err := sk.Acquire(ctx); err != nil {
 		return res, err
 	}
+	opt.observe(sk, place)
 	err = loop(ctx, place, sk, opt, res)
 	return res, errors.Join(err, sk.Release(context.WithoutCancel(ctx)))
 }
@@ -129,6 +136,7 @@ var errRedo = errors.New("the table moved while a batch was made")
 // commit's id, empty if nothing was due. A failure that stopped the comparison is returned after what came before
 // it was committed: by the next pass, which begins with it.
 func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int), m Memory, copies *CopyStats) (int, string, error) {
+	sk.memo.steps = Steps{Looked: time.Now()}
 	st := sk.State()
 	if err := notPaused(place, st); err != nil {
 		return 0, "", err
@@ -198,9 +206,13 @@ func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c coh
 			return 0, "", moved(err)
 		}
 	}
+	sk.memo.steps.Compared = time.Now()
 	id, err = l.write(ctx, sk, c, indexes, t, done, known)
 	if err != nil {
 		return 0, "", moved(err)
+	}
+	for i, x := range c.indexes {
+		sk.memo.tell(l, id, x.Name, i, done)
 	}
 	return len(done), id, nil
 }

@@ -1,0 +1,183 @@
+package indexer
+
+import (
+	"cmp"
+	"time"
+
+	"tidemark/coverage"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/timeline"
+)
+
+// Observer is told what happens to tables. Its methods are called from many goroutines, must not block, and own nothing that
+// they are given beyond the call. Tables are named as the configuration or the caller names them.
+type Observer interface {
+	// Noticed says that a source has heard of a commit at a time. instant (its requested time) and trace (W3C traceparent) may be "".
+	Noticed(table, instant, trace string, at time.Time)
+	// Covered says that one commit is visible in one index: after the commit of the metadata table that made it so.
+	Covered(c CoveredInstant)
+	// State says where the indexes of a table stand. It is called after passes and at least once a minute.
+	State(table string, all []coverage.IndexStatus)
+	// Pass says that a pass over a table has ended: a look that found nothing to do, or one batch; with what stopped it, or nil.
+	Pass(table string, err error, took time.Duration)
+}
+
+// CoveredInstant is one commit that has become visible in one index.
+type CoveredInstant struct {
+	Table string
+	Index string
+	// Requested and Completed are the commit's times, as texts of the table's zone.
+	Requested, Completed string
+	// Action is that of the completed file, Operation the writer's operation type.
+	Action, Operation string
+	// Mode is full, current_only or merged.
+	Mode string
+	// Counts are rows by class (design, section 4).
+	Counts map[string]int64
+	// Commit is the id of the metadata-table commit that holds its changes and its marker.
+	Commit string
+	// Frontier is the completion time of the index's frontier afterwards; "" if there is none.
+	Frontier string
+	// CompletedAt is when the commit completed, by the writer's clock; zero where the table's zone is not known.
+	CompletedAt time.Time
+	Steps       Steps
+	// Read and Written are the bytes that were read and written since the table's last covered commit, by kind of file (see Kinds). Of the
+	// commits of one batch the first one has them all: their sum is right.
+	Read, Written map[string]int64
+}
+
+// Lag is how long after the commit's completion its changes were visible; false where that is not known.
+func (c CoveredInstant) Lag() (time.Duration, bool) {
+	return c.Steps.Visible.Sub(c.CompletedAt), !c.CompletedAt.IsZero() && !c.Steps.Visible.IsZero()
+}
+
+// Steps are the moments of the batch that a commit was covered by, by our clock. They ascend; zero: not taken.
+type Steps struct {
+	// Noticed is when a source first heard of this commit; zero if none did.
+	Noticed time.Time
+	// Looked is when the look at the table began, Compared when its rows had been compared, Visible when the new files were named by the
+	// state object. What lies between the latter two is encoding, staging and the commit point.
+	Looked, Compared, Visible time.Time
+}
+
+// Silent is an Observer that does nothing. Embed it to implement a part.
+type Silent struct{}
+
+var _ Observer = Silent{}
+
+// Noticed implements Observer.
+func (Silent) Noticed(string, string, string, time.Time) {}
+
+// Covered implements Observer.
+func (Silent) Covered(CoveredInstant) {}
+
+// State implements Observer.
+func (Silent) State(string, []coverage.IndexStatus) {}
+
+// Pass implements Observer.
+func (Silent) Pass(string, error, time.Duration) {}
+
+// Observers tells all of several; nil ones are left out.
+func Observers(all ...Observer) Observer {
+	var out observers
+	for _, o := range all {
+		if o != nil {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+type observers []Observer
+
+func (all observers) Noticed(table, instant, trace string, at time.Time) {
+	for _, o := range all {
+		o.Noticed(table, instant, trace, at)
+	}
+}
+
+func (all observers) Covered(c CoveredInstant) {
+	for _, o := range all {
+		o.Covered(c)
+	}
+}
+
+func (all observers) State(table string, states []coverage.IndexStatus) {
+	for _, o := range all {
+		o.State(table, states)
+	}
+}
+
+func (all observers) Pass(table string, err error, took time.Duration) {
+	for _, o := range all {
+		o.Pass(table, err, took)
+	}
+}
+
+// reported is what one commit of the metadata table covers in one index.
+type reported struct {
+	look  *look
+	id    string
+	steps Steps
+	index string
+	place int // of the index in the results of done
+	done  []covered
+}
+
+// observe makes a committer's batches known to the observer.
+func (o SyncOptions) observe(sk Committer, place mdt.Place) {
+	sk.memo.report = nil
+	if o.Observer == nil {
+		return
+	}
+	table := cmp.Or(o.Table, place.Store.URL())
+	meter, _ := place.Store.(*Metered)
+	sk.memo.report = func(r reported) {
+		st := sk.State()
+		r.steps.Visible = time.Now()
+		for _, c := range st.Commits {
+			if c.ID == r.id && !c.VisibleAt.IsZero() {
+				r.steps.Visible = c.VisibleAt
+			}
+		}
+		var frontier string
+		if x := st.Indexes[r.index]; x != nil {
+			frontier = x.Frontier.Completed
+		}
+		for _, d := range r.done {
+			rec := d.record(r.place, r.index, frontier)
+			c := CoveredInstant{Table: table, Index: r.index, Requested: rec.Requested, Completed: rec.Completed, Action: rec.Action,
+				Operation: rec.Operation, Mode: rec.Mode, Counts: rec.Counts, Commit: r.id, Frontier: frontier, Steps: r.steps}
+			c.CompletedAt, _ = r.look.moment(rec.Completed)
+			if o.noticed != nil {
+				c.Steps.Noticed = o.noticed(rec.Requested)
+			}
+			if meter != nil {
+				c.Read, c.Written = meter.take() // the first one has it all
+			}
+			o.Observer.Covered(c)
+		}
+	}
+}
+
+// moment returns the moment that an instant text names, if the table's zone is known (design, section 5).
+func (l *look) moment(text string) (time.Time, bool) {
+	var offset time.Duration
+	if l.table.Props.Zone != "UTC" {
+		var newest timeline.Instant
+		for _, i := range l.table.Timeline.Instants() {
+			if i.State == timeline.Completed && !i.Archived && i.Completed > newest.Completed {
+				newest = i
+			}
+		}
+		known := false
+		if offset, known = timeline.ZoneOffset(newest); !known {
+			return time.Time{}, false
+		}
+	}
+	at, err := timeline.InstantTime(text, time.UTC)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return at.Add(-offset), true
+}
