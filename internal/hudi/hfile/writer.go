@@ -79,10 +79,10 @@ func (w *Writer) Append(key, value []byte) error {
 	switch {
 	case len(key) == 0 || len(key) > MaxKey:
 		w.err = fmt.Errorf("write hfile: key of %d bytes, allowed are 1 to %d: %w", len(key), MaxKey, storage.ErrRefused)
-	case w.entries > 0 && bytes.Compare(key, w.last) <= 0:
+	case len(w.last) > 0 && bytes.Compare(key, w.last) <= 0:
 		w.err = fmt.Errorf("write hfile: key %x is not above its predecessor %x: %w", key, w.last, storage.ErrRefused)
 	case w.off+int64(len(w.block)+len(value)) > maxFile-2*trailerSize:
-		w.err = fmt.Errorf("write hfile: more than %d bytes: %w", maxFile, storage.ErrRefused)
+		w.err = w.tooLarge()
 	}
 	if w.err != nil {
 		return w.err
@@ -110,6 +110,10 @@ func (w *Writer) Append(key, value []byte) error {
 	return nil
 }
 
+func (w *Writer) tooLarge() error {
+	return fmt.Errorf("write hfile: more than %d bytes: %w", maxFile, storage.ErrRefused)
+}
+
 // appendCellKey appends the whole key of a cell: row, no family, no qualifier, latest timestamp, Put.
 func appendCellKey(dst, row []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(row)))
@@ -122,8 +126,13 @@ func appendCellKey(dst, row []byte) []byte {
 func (w *Writer) closeBlock() {
 	off := w.off
 	w.writeBlock(magicData, w.block, w.prev)
-	w.prev = off
 	w.block = w.block[:0]
+	w.indexed(off)
+}
+
+// indexed makes the index entry of the block at off, which was just written.
+func (w *Writer) indexed(off int64) {
+	w.prev = off
 	w.blocks++
 	w.index = binary.BigEndian.AppendUint64(w.index, uint64(off))
 	w.index = binary.BigEndian.AppendUint32(w.index, uint32(w.off-off))
