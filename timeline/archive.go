@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,11 +86,7 @@ func (a *Archive) Upto(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	upto := ""
-	for _, f := range slices.Concat(m.files, m.orphans) {
-		upto = max(upto, f.max)
-	}
-	return upto, nil
+	return m.upto(), nil
 }
 
 // retry runs fn with the archive's current manifest, and again with a newer one when a file is missed.

@@ -13,7 +13,7 @@ const (
 	upgradeHint      = "upgrade the table to version 9 with a Hudi 1.1 or newer writer"
 	unreleasedHint   = "use a Tidemark that knows this table version"
 	unsupportedHint  = "tables of this kind cannot be indexed"
-	withoutMetadata  = "let the table's writer keep the metadata table (hoodie.metadata.enable=true) and write once"
+	withoutMetadata  = "let the table's writer keep the metadata table (hoodie.metadata.enable=true) and write once, or keep the index beside the table: --sink URL"
 	oldestTimeline   = 1
 	newestTimeline   = 2
 	nativeFormat     = "native"
