@@ -50,7 +50,7 @@ func Create(ctx context.Context, t *table.Table, c Committer, req CreateRequest)
 	if req.Place.Store == nil {
 		req.Place = mdt.Inside(t.Store)
 	}
-	if err := t.Props.CheckWritable(); err != nil {
+	if err := req.Place.CheckWritable(t.Props); err != nil {
 		return nil, err
 	}
 	p, err := NewPlan(ctx, t, req)
@@ -160,11 +160,16 @@ type bootstrap struct {
 	centroids []*delta.Centroids
 	static    []delta.KV  // postings of all clusters, by file group and key
 	copies    *mdt.Copies // record keys that live more than once
+	seen      map[string]mdt.Seen
+	archive   mdt.SeenArchive
 }
 
 // build does everything that needs no commit.
 func (b *bootstrap) build(ctx context.Context) error {
 	o := b.plan.Options
+	if err := b.witness(ctx); err != nil {
+		return err
+	}
 	r := newReader(b.t, b.plan.snapshot.cut, b.plan.Vector, o.Metric, b.plan.Rows)
 	for i, s := range b.plan.slices {
 		if err := r.slice(ctx, s); err != nil {

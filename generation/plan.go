@@ -3,6 +3,7 @@ package generation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -134,10 +135,11 @@ func NewPlan(ctx context.Context, t *table.Table, req CreateRequest) (*Plan, err
 		p.HeldBy = h.Requested
 	}
 	m, err := mdt.Open(ctx, t.Store)
-	if err != nil {
+	if errors.Is(err, storage.ErrNotFound) && req.Place.IsBeside() {
+		p.Warnings = append(p.Warnings, "the table has no metadata table, so no record index: exact searches scan the whole table, approximate ones are refused")
+	} else if err != nil {
 		return nil, err
-	}
-	if !m.HasRecordIndex() {
+	} else if !m.HasRecordIndex() {
 		why, remedy := "the table has no record index", "enable it with hoodie.metadata.global.record.level.index.enable=true"
 		if err := m.NoRecordIndex(); m.ListsRecordIndex() {
 			why, remedy = err.Error(), cmp.Or(storage.Hint(err), "let the writer build it anew")

@@ -163,6 +163,7 @@ func (b *bootstrap) applyBuilding(st *mdt.State, id, _ string, files []mdt.DataF
 	}
 	x.Generations[len(x.Generations)-1].Built = id
 	x.FileGroups, x.Building, x.Baseline, x.Copies = b.gen.Groups, files, b.plan.snapshot.baseline, b.copies
+	x.Seen, st.Archive = b.seen, st.Archive.Further(b.archive)
 	// Restores and rollbacks are in what was read. That says nothing about the other indexes of the table, and the set
 	// is one for all: with others there, an open one stays open.
 	if alone(st, b.plan.Index) {

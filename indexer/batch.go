@@ -182,6 +182,7 @@ func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []open
 		}
 		return out, nil
 	}
+	archive := l.reach(ctx)
 	apply := func(st *mdt.State, id, completion string, files []mdt.DataFile) error {
 		commit := mdt.Commit{ID: id, Completion: completion, Kind: "sync", Files: files}
 		for i, p := range parts {
@@ -210,7 +211,9 @@ func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []open
 			}
 			l.prune(x)
 			l.forget(x)
+			x.Witness(l.Writes)
 		}
+		st.Archive = st.Archive.Further(archive)
 		st.Commits = append(st.Commits, commit)
 		return nil
 	}

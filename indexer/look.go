@@ -25,6 +25,7 @@ type look struct {
 	copies CopyStats // of the batch compared last
 	long   bool      // its timeline has archived instants: see reachBack
 	hole   string    // an instant that is missing from the archive, "" if none was met
+	beside bool      // the index lies beside the table, which may have no metadata table
 	// aside are indexes that cannot be followed and do not stand in the way of the others: see setAside.
 	aside map[string]bool
 }
@@ -36,19 +37,19 @@ func SetOf(x *mdt.Index) markers.Set {
 
 // takeLook looks at the table for the first and only time; see takeNext.
 func takeLook(ctx context.Context, place mdt.Place, st *mdt.State) (*look, error) {
-	return takeNext(ctx, table.NewCache(place.Store), st)
+	return takeNext(ctx, place, table.NewCache(place.Store), st)
 }
 
 // takeNext looks at the table with what earlier looks have read of it.
-func takeNext(ctx context.Context, tables *table.Cache, st *mdt.State) (*look, error) {
+func takeNext(ctx context.Context, place mdt.Place, tables *table.Cache, st *mdt.State) (*look, error) {
 	t, err := tables.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.Props.CheckWritable(); err != nil {
+	if err := place.CheckWritable(t.Props); err != nil {
 		return nil, err
 	}
-	return &look{Look: markers.LookAt(t.Timeline), table: t, state: st}, nil
+	return &look{Look: markers.LookAt(t.Timeline), table: t, state: st, beside: place.IsBeside()}, nil
 }
 
 // claimOf returns what an index says about itself.
@@ -59,6 +60,14 @@ func claimOf(x *mdt.Index) markers.Claim {
 // archive looks into the archive as far as a claim cannot be judged without.
 func (l *look) archive(ctx context.Context, c markers.Claim) error {
 	return coverage.AskArchive(ctx, l.table.Archive(), &l.Look, c)
+}
+
+// reach is how far the archive reaches. It is asked only if the table has archived since a commit of ours noted it.
+func (l *look) reach(ctx context.Context) mdt.SeenArchive {
+	if was := l.state.Archive; l.Earliest == was.Earliest {
+		return was
+	}
+	return mdt.ReachOf(ctx, l.table.Archive(), l.table.Timeline)
 }
 
 // cohort is the indexes that incorporate the same instants, so that one comparison serves them all.

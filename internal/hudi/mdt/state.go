@@ -31,6 +31,9 @@ type State struct {
 	// revision is stale at another.
 	Revision int64 `json:"revision"`
 
+	// Table is the table that the indexes are of, where the state lies beside it; nil inside a table.
+	Table *TableID `json:"table,omitempty"`
+
 	// Lease. Epoch grows at each takeover.
 	Epoch      int64     `json:"epoch"`
 	Owner      string    `json:"owner,omitempty"` // "" = free
@@ -48,6 +51,10 @@ type State struct {
 	Ledger   []Ledger          `json:"ledger,omitempty"`   // files with evidence of older commits, in id order
 	Restores map[string]string `json:"restores,omitempty"` // requested → completed of restores and rollbacks dealt with
 	Degraded []DegradedGroup   `json:"degraded,omitempty"` // file groups whose dead rows are unknown
+	// Refold says that every file group is to be folded, with or without logs: a restore took deltacommits of ours off the metadata
+	// table's timeline, so that its other readers do not accept the files of that time (protocol 0.8).
+	Refold  bool        `json:"refold,omitempty"`
+	Archive SeenArchive `json:"archive,omitzero"`
 
 	Retired []Retired `json:"retired,omitempty"` // files no longer in use
 	Burned  []string  `json:"burned,omitempty"`  // files of aborted ids that are not deleted yet, relative to the MDT root
@@ -74,6 +81,8 @@ type Index struct {
 	// active data timeline. It is kept per index: an index built later covers other instants than its neighbours.
 	Covered  map[string]string `json:"covered,omitempty"`
 	Frontier Frontier          `json:"frontier,omitzero"`
+	// Seen is how the timeline showed what Baseline and Covered name, by requested time, since the program notes it.
+	Seen map[string]Seen `json:"seen,omitempty"`
 	// Copies are the record keys that live more than once; nil: none is known.
 	Copies *Copies `json:"copies,omitempty"`
 	// Reconcile says why the index is to be compared with the whole table: a catch-up went over slices that are gone. "" if not.
@@ -353,7 +362,7 @@ func (s *State) Check() error {
 }
 
 // ReadState reads the state object and the tag that Store.Replace takes. ErrNotFound when the table has none,
-// ErrUnsupported for another format, ErrCorrupt when it cannot be read.
+// ErrUnsupported for another format, ErrCorrupt when it cannot be read, ErrRefused when it lies beside a table and is another one's.
 func ReadState(ctx context.Context, p Place) (*State, string, error) {
 	return ReadStateUnless(ctx, p, nil, nil)
 }
@@ -375,6 +384,11 @@ func ReadStateUnless(ctx context.Context, p Place, known []byte, same *State) (*
 	if err != nil {
 		return nil, "", &storage.Error{Op: "read", Path: p.StatePath(), Err: err,
 			Hint: "the state object is damaged or of another version; restore it, or move it away and create the index again"}
+	}
+	if p.IsBeside() {
+		if err := s.of(p.Table); err != nil {
+			return nil, "", &storage.Error{Op: "read", Path: p.StatePath(), Err: err, Hint: otherPlace}
+		}
 	}
 	return s, info.Tag, nil
 }
