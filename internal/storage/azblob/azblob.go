@@ -59,18 +59,13 @@ func New(url string, o Options) (storage.Store, error) {
 		return nil, &storage.Error{Op: "open", Path: url, Err: fmt.Errorf("no container or no account: %w", storage.ErrUnsupported),
 			Hint: "write abfss://container@account.dfs.core.windows.net/path/to/table"}
 	}
-	prefix = strings.Trim(prefix, "/")
-	if err := storage.CheckPath("open", prefix); err != nil {
-		return nil, err
-	}
 	account, suffix, _ := strings.Cut(host, ".")
 	suffix = strings.TrimPrefix(strings.TrimPrefix(suffix, "dfs."), "blob.")
 	if suffix == "" {
 		suffix = publicSuffix
 	}
 	c := &client{load: sync.OnceValues(func() (*container.Client, error) { return connect(account, suffix, name, o) })}
-	shown := strings.TrimSuffix(scheme+"://"+authority+"/"+prefix, "/")
-	return object.New(c, object.Config{URL: shown, Bucket: name + " in account " + account, Prefix: prefix, MaxPut: maxPut}), nil
+	return object.New(c, object.Config{URL: scheme + "://" + authority, Bucket: name + " in account " + account, Prefix: prefix, MaxPut: maxPut})
 }
 
 // first returns the first text that is not empty.

@@ -1,9 +1,14 @@
 package cloudtest
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -52,7 +57,7 @@ func (s *Server) gcs(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		s.unknown(w, r)
-	case upload && r.Method == http.MethodPost && key == "" && q.Get("uploadType") == "media":
+	case upload && r.Method == http.MethodPost && key == "" && q.Get("uploadType") == "multipart":
 		s.gcsPut(w, r)
 	case upload:
 		s.unknown(w, r)
@@ -77,6 +82,7 @@ func (s *Server) gcs(w http.ResponseWriter, r *http.Request) {
 			gcsError(w, 404, "notFound", "No such object: "+Bucket+"/"+key)
 		case q.Get("alt") == "media":
 			w.Header().Set("X-Goog-Generation", strconv.FormatInt(o.gen, 10))
+			w.Header().Set("X-Goog-Hash", "crc32c="+gcsSum(o.data))
 			w.Header().Set("Last-Modified", o.mod.UTC().Format(http.TimeFormat))
 			span(w, r, r.Header.Get("Range"), o.data, func() { w.WriteHeader(http.StatusRequestedRangeNotSatisfiable) })
 		default:
@@ -93,22 +99,57 @@ func (s *Server) gcs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// gcsPut takes a form of two parts: the object's description, then its content.
 func (s *Server) gcsPut(w http.ResponseWriter, r *http.Request) {
-	data, err := io.ReadAll(r.Body)
-	if err != nil || int64(len(data)) != r.ContentLength {
-		gcsError(w, 400, "invalid", "fewer bytes than announced")
+	var said struct{ Name, CRC32C string }
+	var data []byte
+	_, form, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err == nil {
+		parts := multipart.NewReader(r.Body, form["boundary"])
+		if data, err = nextPart(parts); err == nil {
+			err = json.Unmarshal(data, &said)
+		}
+		if err == nil {
+			data, err = nextPart(parts)
+		}
+		if err == nil {
+			if _, end := parts.NextPart(); end != io.EOF {
+				err = fmt.Errorf("no end: %w", end)
+			}
+		}
+	}
+	if err != nil {
+		gcsError(w, 400, "badRequest", "Malformed multipart body: "+err.Error())
 		return
 	}
 	q := r.URL.Query()
 	want, err := strconv.ParseInt(q.Get("ifGenerationMatch"), 10, 64)
-	if err != nil || q.Get("name") == "" {
+	if err != nil || said.Name == "" || said.CRC32C == "" {
 		s.unknown(w, r)
 		return
 	}
-	o, done := s.store(q.Get("name"), data, func(o object, ok bool) bool { return ok == (want != 0) && o.gen == want })
+	if said.CRC32C != gcsSum(data) {
+		gcsError(w, 400, "invalid", "Provided CRC32C does not match the content")
+		return
+	}
+	o, done := s.store(said.Name, data, func(o object, ok bool) bool { return ok == (want != 0) && o.gen == want })
 	if !done {
 		gcsError(w, 412, "conditionNotMet", "At least one of the pre-conditions you specified did not hold.")
 		return
 	}
-	_ = json.NewEncoder(w).Encode(gcsForm(q.Get("name"), o))
+	_ = json.NewEncoder(w).Encode(gcsForm(said.Name, o))
+}
+
+func nextPart(parts *multipart.Reader) ([]byte, error) {
+	p, err := parts.NextPart()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(p)
+}
+
+// gcsSum is a content's checksum as the service writes it.
+func gcsSum(data []byte) string {
+	sum := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
+	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum))
 }

@@ -1,12 +1,10 @@
 // Package gs is a storage.Store on Google Cloud Storage.
 //
-// It owns the JSON API of Cloud Storage, of which it needs five calls, and Google's credentials library. Everything that is
-// not Google's own is in package object. It refuses to repeat requests (package retry does) and to use resumable uploads. It
-// may import storage and object only.
+// It owns Google's client: configuration, requests, what its errors mean. Everything that is not Google's own is in package
+// object. It refuses to repeat requests (package retry does) and to use resumable uploads. It may import storage and object only.
 //
-// DECISION: no generated client. A program that only puts, lists and gets an object was 34 MB and 671 packages with
-// cloud.google.com/go/storage (it brings gRPC), 15 MB and 435 with google.golang.org/api/storage/v1, and is 7 MB and 206 so,
-// of which 6 MB are net/http.
+// The client speaks JSON over HTTP, not gRPC: emulators, proxies and the limits of package object are the same as for the other
+// stores.
 //
 // Invariant: nothing is looked up, on disk or in the network, before the first request.
 package gs
@@ -14,7 +12,7 @@ package gs
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -24,8 +22,10 @@ import (
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/object"
 
-	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/google"
+	"cloud.google.com/go/auth/credentials"
+	"cloud.google.com/go/auth/httptransport"
+	sdk "cloud.google.com/go/storage"
+	"google.golang.org/api/option"
 )
 
 // Options override what the environment says. The zero value is right.
@@ -33,15 +33,13 @@ type Options struct {
 	// Endpoint is the URL of the service, without /storage/v1. One that is given here or in STORAGE_EMULATOR_HOST is an
 	// emulator and gets no credentials. Defaults to STORAGE_EMULATOR_HOST, then Google's own.
 	Endpoint string
-	// QuotaProject is billed for requests. Defaults to GOOGLE_CLOUD_QUOTA_PROJECT, then none.
+	// QuotaProject is billed for requests. Defaults to GOOGLE_CLOUD_QUOTA_PROJECT, then what the credentials say, then none.
 	QuotaProject string
 	// Transport makes the HTTP requests, for tests. Defaults to one with the environment's proxies.
 	Transport http.RoundTripper
 }
 
 const (
-	googleEndpoint = "https://storage.googleapis.com"
-	scope          = "https://www.googleapis.com/auth/devstorage.read_write"
 	// maxPut is the service's limit for an object.
 	maxPut = 5 << 40
 	// endpointSetting is what to look at when nothing answers.
@@ -50,53 +48,101 @@ const (
 
 // New returns the store at bucket/prefix. It makes no request and looks for no credentials yet.
 func New(bucket, prefix string, o Options) (storage.Store, error) {
-	prefix = strings.Trim(prefix, "/")
-	url := strings.TrimSuffix("gs://"+bucket+"/"+prefix, "/")
-	if bucket == "" {
-		return nil, &storage.Error{Op: "open", Path: url, Err: fmt.Errorf("no bucket: %w", storage.ErrUnsupported),
-			Hint: "write gs://bucket/path/to/table"}
-	}
-	if err := storage.CheckPath("open", prefix); err != nil {
-		return nil, err
-	}
-	c := &client{bucket: bucket, load: sync.OnceValues(func() (*session, error) { return connect(o) })}
-	return object.New(c, object.Config{URL: url, Bucket: bucket, Prefix: prefix, MaxPut: maxPut}), nil
-}
-
-// session is what all requests of a store share.
-type session struct {
-	http     *http.Client
-	endpoint string
-	project  string
+	c := &client{load: sync.OnceValues(func() (*sdk.BucketHandle, error) { return connect(bucket, o) })}
+	return object.New(c, object.Config{URL: "gs://" + bucket, Bucket: bucket, Prefix: prefix, MaxPut: maxPut})
 }
 
 // connect finds the credentials. The context is not a caller's: what is found here serves all of them.
-func connect(o Options) (*session, error) {
+func connect(bucket string, o Options) (*sdk.BucketHandle, error) {
 	base := o.Transport
 	if base == nil {
 		base = object.Transport()
 	}
-	s := &session{http: &http.Client{Transport: base}, endpoint: o.Endpoint, project: o.QuotaProject}
-	if s.endpoint == "" {
-		s.endpoint = os.Getenv("STORAGE_EMULATOR_HOST")
+	refuse := func(err error, hint string) (*sdk.BucketHandle, error) {
+		return nil, &object.Failure{Kind: storage.ErrRefused, Err: err, Hint: hint}
 	}
-	if s.project == "" {
-		s.project = os.Getenv("GOOGLE_CLOUD_QUOTA_PROJECT")
+	endpoint := o.Endpoint
+	if endpoint == "" {
+		endpoint = os.Getenv("STORAGE_EMULATOR_HOST")
 	}
-	if s.endpoint != "" {
-		if !strings.Contains(s.endpoint, "://") {
-			s.endpoint = "http://" + s.endpoint
+	opts := []option.ClientOption{sdk.WithJSONReads(), sdk.WithDisabledClientMetrics()}
+	calls := &httptransport.Options{BaseRoundTripper: &transport{base}, DisableTelemetry: true, Headers: http.Header{}}
+	if o.QuotaProject != "" {
+		calls.Headers.Set("X-Goog-User-Project", o.QuotaProject)
+	}
+	if endpoint != "" {
+		if !strings.Contains(endpoint, "://") {
+			endpoint = "http://" + endpoint
 		}
-		s.endpoint = strings.TrimSuffix(strings.TrimSuffix(s.endpoint, "/"), "/storage/v1")
-		return s, nil
+		endpoint = strings.TrimSuffix(strings.TrimSuffix(endpoint, "/"), "/storage/v1")
+		calls.DisableAuthentication = true
+		opts = append(opts, option.WithEndpoint(endpoint+"/storage/v1/"), option.WithoutAuthentication())
+	} else {
+		found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{sdk.ScopeReadWrite},
+			Client: &http.Client{Transport: base, Timeout: time.Minute}})
+		if err != nil {
+			return refuse(errors.New("no credentials: "+err.Error()),
+				"set GOOGLE_APPLICATION_CREDENTIALS to a key file, or run where a service account gives credentials")
+		}
+		calls.Credentials = found
+		opts = append(opts, option.WithAuthCredentials(found))
 	}
-	s.endpoint = googleEndpoint
-	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Transport: base, Timeout: time.Minute})
-	found, err := google.FindDefaultCredentials(ctx, scope)
+	hc, err := httptransport.NewClient(calls)
 	if err != nil {
-		return nil, &object.Failure{Kind: storage.ErrRefused, Err: errors.New("no credentials: " + err.Error()),
-			Hint: "set GOOGLE_APPLICATION_CREDENTIALS to a key file, or run where a service account gives credentials"}
+		return refuse(err, "check the credentials")
 	}
-	s.http.Transport = &oauth2.Transport{Source: found.TokenSource, Base: base}
-	return s, nil
+	api, err := sdk.NewClient(context.Background(), append(opts, option.WithHTTPClient(hc))...)
+	if err != nil {
+		return refuse(err, "check "+endpointSetting)
+	}
+	api.SetRetry(sdk.WithPolicy(sdk.RetryNever))
+	return api.Bucket(bucket), nil
+}
+
+// read is what the transport knows of one read of an object.
+type read struct {
+	status int   // of the answer
+	err    error // why no answer came, or why it broke off
+}
+
+type readKey struct{}
+
+// transport makes requests, and makes each read of an object exactly one: the client asks again, without end, where an answer
+// breaks off, whatever its retry policy. What went wrong is what the second request gets to hear.
+type transport struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	r, ok := req.Context().Value(readKey{}).(*read)
+	if !ok {
+		return t.base.RoundTrip(req)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Accept-Encoding", "gzip") // bytes come as they are stored, whatever their content encoding
+	resp, err := t.base.RoundTrip(req)
+	if err != nil {
+		r.err = err
+		return nil, err
+	}
+	r.status = resp.StatusCode
+	resp.Body = &readBody{ReadCloser: resp.Body, of: r}
+	return resp, nil
+}
+
+// readBody notes why a body broke off.
+type readBody struct {
+	io.ReadCloser
+	of *read
+}
+
+// Read implements io.Reader.
+func (b *readBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.of.err = err
+	}
+	return n, err
 }

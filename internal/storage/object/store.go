@@ -15,9 +15,9 @@ import (
 
 // Config says what a Store stands on. All fields are required but Prefix.
 type Config struct {
-	URL    string // for people, without a slash at its end
+	URL    string // of the bucket, for people
 	Bucket string // for people
-	Prefix string // of all keys, without a slash at its end. Defaults to "", the whole bucket.
+	Prefix string // of all keys; slashes at its ends do not count. Defaults to "", the whole bucket.
 	MaxPut int64  // largest object that one put can write, bytes
 }
 
@@ -29,11 +29,22 @@ type Store struct {
 
 var _ storage.Store = (*Store)(nil)
 
-// New returns the store that c reaches; it makes no request.
-func New(c Client, cfg Config) *Store { return &Store{c: c, cfg: cfg} }
+// New returns the store of what is below a prefix in the bucket that c reaches; it makes no request. No bucket is
+// ErrUnsupported, and a prefix that is no clean path ErrRefused.
+func New(c Client, cfg Config) (storage.Store, error) {
+	cfg.Prefix = strings.Trim(cfg.Prefix, "/")
+	if cfg.Bucket == "" {
+		return nil, &storage.Error{Op: "open", Path: cfg.URL, Err: fmt.Errorf("no bucket: %w", storage.ErrUnsupported),
+			Hint: "write " + cfg.URL + "bucket/path/to/table"}
+	}
+	if err := storage.CheckPath("open", cfg.Prefix); err != nil {
+		return nil, err
+	}
+	return &Store{c: c, cfg: cfg}, nil
+}
 
-// URL returns the configured URL.
-func (s *Store) URL() string { return s.cfg.URL }
+// URL returns the place's whole URL, without a slash at its end.
+func (s *Store) URL() string { return strings.TrimSuffix(s.cfg.URL+"/"+s.cfg.Prefix, "/") }
 
 // key checks path and ctx and returns the object's whole key.
 func (s *Store) key(ctx context.Context, op, path string) (string, error) {

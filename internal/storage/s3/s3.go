@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 
 	"tidemark/internal/storage"
@@ -55,17 +54,8 @@ const (
 
 // New returns the store at bucket/prefix. It makes no request and reads no configuration yet.
 func New(bucket, prefix string, o Options) (storage.Store, error) {
-	prefix = strings.Trim(prefix, "/")
-	url := strings.TrimSuffix("s3://"+bucket+"/"+prefix, "/")
-	if bucket == "" {
-		return nil, &storage.Error{Op: "open", Path: url, Err: fmt.Errorf("no bucket: %w", storage.ErrUnsupported),
-			Hint: "write s3://bucket/path/to/table"}
-	}
-	if err := storage.CheckPath("open", prefix); err != nil {
-		return nil, err
-	}
 	c := &client{bucket: bucket, load: sync.OnceValues(func() (*sdk.Client, error) { return connect(o) })}
-	return object.New(c, object.Config{URL: url, Bucket: bucket, Prefix: prefix, MaxPut: maxPut}), nil
+	return object.New(c, object.Config{URL: "s3://" + bucket, Bucket: bucket, Prefix: prefix, MaxPut: maxPut})
 }
 
 // connect reads the configuration. The context is not a caller's: what is read here serves all of them.
