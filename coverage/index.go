@@ -125,7 +125,9 @@ func (l *look) wayOut(f *fallen, x *mdt.Index) string {
 		return f.next
 	case f.building:
 		return create + ", or to give it up: " + drop
-	case f.state == StateAbsent && f.noTable:
+	case f.state == StateHandedOver:
+		return "search it with that engine; to go on here, unregister the partition there"
+	case f.state == StateAbsent && f.noTable && !l.deps.Place.IsBeside():
 		return writeOnce + drop + " && " + create
 	case f.state == StateAbsent:
 		return drop + " && " + create
@@ -277,6 +279,9 @@ func short(d time.Duration) string {
 // command is a tidemark command on this table.
 func (l *look) command(name, rest string) string {
 	text := "tidemark " + name + " " + quote(l.deps.table())
+	if l.deps.Sink != "" {
+		text += " --sink " + quote(l.deps.Sink)
+	}
 	if rest != "" {
 		text += " " + rest
 	}

@@ -51,12 +51,12 @@ func setOf(x *mdt.Index) markers.Set {
 // Fresh judges one index against an opened table: what Status calls not fresh is not fresh, for the same reason. st must have been
 // read before t was opened: the other way round a commit covered in between would look undone. It lists the index's directory, and
 // looks at the archive only where the active timeline does not reach back to the frontier.
-func Fresh(ctx context.Context, t *table.Table, st *mdt.State, index string) (Verdict, error) {
+func Fresh(ctx context.Context, place mdt.Place, t *table.Table, st *mdt.State, index string) (Verdict, error) {
 	x := st.Indexes[index]
 	if x == nil || x.Dropped {
 		return Verdict{}, noIndex(index)
 	}
-	g := standing{place: mdt.Inside(t.Store), state: st, props: t.Props, tl: t.Timeline}
+	g := standing{place: place, state: st, props: t.Props, tl: t.Timeline}
 	if found := g.unsupported(); found != nil { // what its timeline means is not known either
 		return Verdict{Reason: found.reason, Behind: true}, nil
 	}

@@ -60,7 +60,10 @@ func (g standing) absent(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	}
 	if !there {
 		return &fallen{state: StateAbsent, noTable: true,
-			reason: "the metadata table that held the index is gone: a writer with hoodie.metadata.enable=false deletes it"}, nil
+			reason: g.goneTable()}, nil
+	}
+	if found, err := g.otherTable(ctx); found != nil || err != nil {
+		return found, err
 	}
 	dir, err := listDir(ctx, g.place.Store, g.place.File(x.Dir))
 	if err != nil {
@@ -79,12 +82,29 @@ func (g standing) absent(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	if _, active := x.Active(); !active {
 		return &fallen{state: StateAbsent, building: true, reason: "the index was not finished: its creation is under way or was interrupted"}, nil
 	}
-	why, err := handedOver(ctx, g.place, g.props, x.Dir, dir)
+	why, err := mdt.HandedOver(ctx, g.place, g.props, x.Dir, dir)
 	if err != nil || why == "" {
 		return nil, err
 	}
 	return &fallen{state: StateHandedOver,
 		reason: "partition " + x.Dir + " " + why + ": an engine that knows vector indexes owns it now"}, nil
+}
+
+// goneTable says why there is no metadata table.
+func (g standing) goneTable() string {
+	if g.place.IsBeside() {
+		return "the metadata folder that held the index is gone from the place beside the table"
+	}
+	return "the metadata table that held the index is gone: a writer with hoodie.metadata.enable=false deletes it"
+}
+
+// otherTable finds an index beside a table that is another one now.
+func (g standing) otherTable(ctx context.Context) (*fallen, error) {
+	err := mdt.SameTable(ctx, g.state.Table, g.props, g.tl, timeline.NewArchive(g.place.Store, table.HoodieDir, g.props))
+	if errors.Is(err, storage.ErrRefused) {
+		return &fallen{state: StateAbsent, reason: unwrapReason(err), next: storage.Hint(err)}, nil
+	}
+	return nil, err
 }
 
 // movedOn says that a newer state names other files of the index, all of which are there: those of ours were replaced since it
@@ -110,7 +130,7 @@ func (g standing) movedOn(ctx context.Context, x *mdt.Index) (bool, error) {
 
 // metadataTable says whether the table has a metadata table that an index can be created in.
 func (g standing) metadataTable(ctx context.Context) (bool, error) {
-	if g.props.CheckWritable() != nil { // readable, so this is what is missing
+	if g.place.CheckWritable(g.props) != nil { // readable, so this is what is missing
 		return false, nil
 	}
 	_, err := g.place.Store.Stat(ctx, g.place.File(".hoodie/hoodie.properties"))

@@ -21,6 +21,8 @@ type Deps struct {
 	Place mdt.Place
 	// Table is the table as the user names it, for the commands that are proposed. Defaults to the store's URL.
 	Table string
+	// Sink is the place beside the table as the user names it, for the same commands. Defaults to none: inside the table.
+	Sink string
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 	// ZoneOffset is the offset of the table's instant texts from UTC. Defaults to zero for a table in UTC, and is otherwise

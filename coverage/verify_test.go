@@ -513,11 +513,11 @@ func TestFreshForReaders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := coverage.Fresh(t.Context(), tab, state, "embedding_idx")
+		v, err := coverage.Fresh(t.Context(), mdt.Inside(st), tab, state, "embedding_idx")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := coverage.Fresh(t.Context(), tab, state, "none"); !errors.Is(err, storage.ErrNotFound) {
+		if _, err := coverage.Fresh(t.Context(), mdt.Inside(st), tab, state, "none"); !errors.Is(err, storage.ErrNotFound) {
 			t.Errorf("no such index: %v", err)
 		}
 		return v

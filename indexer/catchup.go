@@ -123,11 +123,18 @@ func (l *look) setAside(m *memo) error {
 	return nil
 }
 
+// noWitness is the hole of a table without a metadata table: nothing tells whether its archive is whole.
+const noWitness = "-"
+
 // holes looks for commits that are missing from the archive: writes that the metadata table followed after a time and that
 // neither timeline has. They may have been undone, so they prove nothing; but a catch-up that met any ends with a reconcile.
 func (l *look) holes(ctx context.Context, after string) error {
 	dir := path.Join(mdt.Inside(l.table.Store).MDTDir, table.HoodieDir)
 	props, tl, err := timeline.Open(ctx, l.table.Store, dir)
+	if errors.Is(err, storage.ErrNotFound) && l.beside {
+		l.hole = noWitness
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("look for gaps in the archive: %w", err)
 	}
@@ -203,6 +210,9 @@ func (l *look) doubt(done []covered) string {
 		}
 	}
 	if l.hole != "" && len(done) > 0 {
+		if l.hole == noWitness {
+			return "the table has no metadata table that would tell of commits that are missing from its archive"
+		}
 		return fmt.Sprintf("the metadata table followed %s, which neither timeline has", l.hole)
 	}
 	return ""

@@ -80,7 +80,7 @@ func Sync(ctx context.Context, place mdt.Place, opt SyncOptions) (*SyncResult, e
 	if opt.Tables == nil {
 		opt.Tables = table.NewCache(place.Store)
 	}
-	if _, err := takeNext(ctx, opt.Tables, nil); err != nil {
+	if _, err := takeNext(ctx, place, opt.Tables, nil); err != nil {
 		return res, err
 	}
 	if opt.Sink.TempDir == "" {
@@ -141,7 +141,7 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	if err := notPaused(place, st); err != nil {
 		return 0, "", err
 	}
-	l, err := takeNext(ctx, sk.tables, st)
+	l, err := takeNext(ctx, place, sk.tables, st)
 	if err != nil {
 		return 0, "", err
 	}

@@ -140,7 +140,10 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := s.checkStage(ctx, l, dirs(st)); err != nil {
+	if err := s.checkTable(ctx, l, st); err != nil {
+		return nil, nil, nil, err
+	}
+	if err := s.checkStage(ctx, l.dataProps, dirs(st)); err != nil {
 		return nil, nil, nil, err
 	}
 	if err := s.checkFiles(ctx, st.Live("")); err != nil {
@@ -157,7 +160,7 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 	if b.NewestData.ModTime.After(file) {
 		file = b.NewestData.ModTime
 	}
-	id, completion, err := allocate(after, seen{newest: newest, file: file, now: at, taken: l.taken, onData: l.onData})
+	id, completion, err := allocate(after, seen{newest: newest, file: file, now: at, taken: l.taken, onData: l.onData, alone: s.place.IsBeside()})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -179,7 +182,7 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 	if err := l.checkRestores(in.After); err != nil {
 		return nil, nil, nil, err
 	}
-	if err := s.checkStage(ctx, l, dirs(in.After)); err != nil {
+	if err := s.checkStage(ctx, l.dataProps, dirs(in.After)); err != nil {
 		return nil, nil, nil, err
 	}
 	var covered []mdt.CoveredInstant
@@ -366,7 +369,10 @@ func (s *Sink) holds(ctx context.Context, l *look, in *mdt.Intent) error {
 	if err := l.checkRestores(in.After); err != nil {
 		return err
 	}
-	if err := s.checkStage(ctx, l, dirs(in.After)); err != nil {
+	if err := s.checkTable(ctx, l, in.After); err != nil {
+		return err
+	}
+	if err := s.checkStage(ctx, l.dataProps, dirs(in.After)); err != nil {
 		return err
 	}
 	if err := s.checkFiles(ctx, in.After.Live("")); err != nil {

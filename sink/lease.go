@@ -36,9 +36,15 @@ func (s *Sink) Acquire(ctx context.Context) (err error) {
 }
 
 func (s *Sink) acquire(ctx context.Context) error {
-	_, _, err := mdt.ReadState(ctx, s.place)
-	if errors.Is(err, storage.ErrNotFound) && s.cfg.Create {
-		_, err = s.look(ctx) // nothing is written, not even the probe, on a table that may not be written
+	// Nothing is written, not even the probe, on a table that may not be written.
+	first, _, err := mdt.ReadState(ctx, s.place)
+	switch {
+	case errors.Is(err, storage.ErrNotFound) && s.cfg.Create && s.place.IsBeside():
+		err = s.checkEmpty(ctx)
+	case errors.Is(err, storage.ErrNotFound) && s.cfg.Create:
+		_, err = s.look(ctx)
+	case err == nil:
+		err = s.checkOurs(ctx, first)
 	}
 	if err != nil {
 		return err
@@ -48,6 +54,11 @@ func (s *Sink) acquire(ctx context.Context) error {
 			return err
 		}
 		s.probed = true
+	}
+	if s.cfg.Create && s.place.IsBeside() {
+		if err := s.createMDT(ctx); err != nil {
+			return err
+		}
 	}
 	st, _, err := s.swap(ctx, func(st *mdt.State) (*mdt.State, error) {
 		if st == nil {

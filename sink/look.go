@@ -2,13 +2,11 @@ package sink
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	"tidemark/internal/hudi/mdt"
@@ -33,7 +31,7 @@ func (s *Sink) look(ctx context.Context) (*look, error) {
 	if l.dataProps, l.data, err = timeline.Open(ctx, s.place.Store, dataDir); err != nil {
 		return nil, fmt.Errorf("read data timeline: %w", err)
 	}
-	if err := l.dataProps.CheckWritable(); err != nil {
+	if err := s.place.CheckWritable(l.dataProps); err != nil {
 		if !slices.Contains(l.dataProps.MetadataPartitions, "files") && l.dataProps.CheckReadable() == nil {
 			return nil, fmt.Errorf("check table: %w: %w", err, ErrNoMDT)
 		}
@@ -41,13 +39,17 @@ func (s *Sink) look(ctx context.Context) (*look, error) {
 	}
 	l.mdtProps, l.mdt, err = timeline.Open(ctx, s.place.Store, s.place.File(".hoodie"))
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, &storage.Error{Op: "read", Path: s.place.MDTDir, Err: fmt.Errorf("%w (%w)", ErrNoMDT, err),
-			Hint: "a writer with hoodie.metadata.enable=false deletes it: enable it, write once, then create the index again"}
+		hint := "a writer with hoodie.metadata.enable=false deletes it: enable it, write once, then create the index again"
+		if s.place.IsBeside() {
+			hint = "it was deleted from the place beside the table: drop the index and create it again"
+		}
+		return nil, &storage.Error{Op: "read", Path: s.place.MDTDir, Err: fmt.Errorf("%w (%w)", ErrNoMDT, err), Hint: hint}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read metadata table's timeline: %w", err)
 	}
-	if l.mdtProps.Version != l.dataProps.Version || l.mdtProps.Layout != 2 ||
+	// Beside the table nobody upgrades our metadata table with it; versions 8 and 9 have the same files.
+	if l.mdtProps.Version != l.dataProps.Version && !s.place.IsBeside() || l.mdtProps.Layout != 2 ||
 		l.mdtProps.TimelineDir(s.place.File(".hoodie")) != s.place.TimelineDir() {
 		return nil, &storage.Error{Op: "read", Path: s.place.MDTDir, Hint: "finish the upgrade of the table with its own writer",
 			Err: fmt.Errorf("metadata table of version %d beside a table of version %d, or its timeline elsewhere: %w",
@@ -105,72 +107,42 @@ func (l *look) checkRestores(st *mdt.State) error {
 	return nil
 }
 
-// checkStage returns ErrHandedOver when one of the index directories is a registered partition: listed in the table's
-// properties, defined in index.json, or with a metafile (decision 4).
-func (s *Sink) checkStage(ctx context.Context, l *look, dirs []string) error {
-	if len(dirs) == 0 {
-		return nil
-	}
-	defined, err := s.definitions(ctx, l.dataProps)
-	if err != nil {
-		return err
-	}
+// checkStage returns ErrHandedOver when one of the index directories belongs to an engine that knows vector indexes: see mdt.HandedOver.
+func (s *Sink) checkStage(ctx context.Context, p *timeline.Properties, dirs []string) error {
 	for _, dir := range dirs {
-		why := ""
-		switch {
-		case slices.Contains(l.dataProps.MetadataPartitions, dir):
-			why = "listed in hoodie.table.metadata.partitions"
-		case slices.Contains(l.dataProps.MetadataInflight, dir):
-			why = "listed in hoodie.table.metadata.partitions.inflight"
-		case slices.Contains(defined, dir):
-			why = "defined in index.json"
+		infos, err := s.list(ctx, s.place.File(dir))
+		if err != nil {
+			return err
 		}
-		if why == "" {
-			infos, err := s.list(ctx, s.place.File(dir))
-			if err != nil {
-				return err
-			}
-			for _, i := range infos {
-				if strings.HasPrefix(path.Base(i.Path), ".hoodie_partition_metadata") {
-					why = "a partition with a metafile"
-				}
-			}
+		why, err := mdt.HandedOver(ctx, s.place, p, dir, infos)
+		if err != nil {
+			return err
 		}
 		if why != "" {
-			return &storage.Error{Op: "check", Path: s.place.File(dir), Err: fmt.Errorf("%s: %w", why, ErrHandedOver),
-				Hint: "an engine that knows vector indexes owns this partition now; drop the index here, or unregister it there"}
+			return &storage.Error{Op: "check", Path: s.place.File(dir), Err: fmt.Errorf("it %s: %w", why, ErrHandedOver),
+				Hint: "an engine that knows vector indexes owns this partition now and nothing is written here any more; unregister it there to go on"}
 		}
 	}
 	return nil
 }
 
-// definitions returns the index names in the table's index.json; none when there is no such file.
-func (s *Sink) definitions(ctx context.Context, p *timeline.Properties) ([]string, error) {
-	file := p.Raw["hoodie.table.index.defs.path"]
-	if file == "" {
-		file = ".hoodie/.index_defs/index.json"
+// checkOurs is checkStage for all indexes of a state, before anything is written: not even the lease is taken on a table whose
+// partitions were handed over.
+func (s *Sink) checkOurs(ctx context.Context, st *mdt.State) error {
+	all := dirs(st)
+	if len(all) == 0 {
+		return nil
 	}
-	b, _, err := s.guard.ReadFile(ctx, file)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil
-	}
+	p, err := timeline.LoadProperties(ctx, s.place.Store, dataDir)
 	if err != nil {
-		return nil, fmt.Errorf("read index definitions: %w", err)
+		return fmt.Errorf("read table: %w", err)
 	}
-	var defs struct {
-		Definitions map[string]json.RawMessage `json:"indexDefinitions"`
-	}
-	if len(b) > 0 {
-		if err := json.Unmarshal(b, &defs); err != nil {
-			return nil, &storage.Error{Op: "read index definitions", Path: file, Err: fmt.Errorf("%w: %w", err, storage.ErrCorrupt)}
-		}
-	}
-	var names []string
-	for n := range defs.Definitions {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names, nil
+	return s.checkStage(ctx, p, all)
+}
+
+// checkTable refuses a state that lies beside another table than the one that was looked at.
+func (s *Sink) checkTable(ctx context.Context, l *look, st *mdt.State) error {
+	return mdt.SameTable(ctx, st.Table, l.dataProps, l.data, timeline.NewArchive(s.place.Store, dataDir, l.dataProps))
 }
 
 // list is List with a missing directory as an empty one.

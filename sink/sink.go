@@ -126,6 +126,9 @@ func Open(_ context.Context, place mdt.Place, cfg Config) (*Sink, error) {
 	cfg.setDefaults()
 	s := &Sink{cfg: cfg, blockLimit: blockLimit}
 	own := storage.AllowOwn(place.StateDir, place.MDTDir)
+	if place.IsBeside() {
+		own = storage.AllowBeside(place.StateDir, place.MDTDir)
+	}
 	s.guard = storage.NewGuard(place.Store, func(p string) bool {
 		if !own(p) {
 			return false

@@ -117,7 +117,7 @@ func (s *Sink) deleteOrphans(ctx context.Context, dir string, orphans []string) 
 	}
 	l, err := s.look(ctx)
 	if err == nil {
-		err = s.checkStage(ctx, l, []string{dir})
+		err = s.checkStage(ctx, l.dataProps, []string{dir})
 	}
 	if errors.Is(err, ErrHandedOver) || errors.Is(err, ErrNoMDT) {
 		return nil // not ours any more; the next commit says so
@@ -183,6 +183,9 @@ func (s *Sink) firstState(ctx context.Context) (*mdt.State, error) {
 		return nil, err
 	}
 	st := mdt.NewState()
+	if s.place.IsBeside() {
+		st.Table = mdt.NewTableID(s.place.Table, l.dataProps, l.data)
+	}
 	newest, _ := l.newest()
 	notice(st, newest)
 	for _, i := range l.mdt.CompletedOf(timeline.DeltaCommit) {

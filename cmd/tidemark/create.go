@@ -60,7 +60,7 @@ func (a *app) indexCreateCommand() *cobra.Command {
 
 // indexCreate builds an index and prints what was built.
 func (a *app) indexCreate(ctx context.Context, url string, f createFlags, req generation.CreateRequest) error {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (a *app) showCreated(url string, t *table.Table, r *generation.Result) erro
 	if writes := t.Timeline.Writes(); len(writes) > 0 && r.Baseline.Completed != writes[len(writes)-1].Completed {
 		next = "sync"
 	}
-	a.say("next: tidemark %s %s", next, url)
+	a.say("next: tidemark %s %s", next, a.named(url))
 	return nil
 }
 

@@ -67,7 +67,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 		return fmt.Errorf("unpack demo table: %w", err)
 	}
 	d := demoRun{app: a, url: filepath.Join(dir, fixtures.DemoName)}
-	if d.place, err = openPlace(ctx, d.url); err != nil {
+	if d.place, err = a.openPlace(ctx, d.url); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{d.build, d.followAll, d.search} {
@@ -225,7 +225,7 @@ func (d demoRun) lag(ctx context.Context) (coverage.IndexStatus, error) {
 func (d demoRun) search(ctx context.Context) error {
 	d.heading(3, "Search for the neighbours of %q", demoWord)
 	ask := func(mode search.Mode) (*search.Answer, error) {
-		return search.Search(ctx, searchDeps(d.place, d.url), search.Request{Key: demoWord, K: demoResults + 1, Mode: mode})
+		return search.Search(ctx, d.searchDeps(d.place, d.url), search.Request{Key: demoWord, K: demoResults + 1, Mode: mode})
 	}
 	found, err := ask(search.ExactRerank)
 	if err != nil {

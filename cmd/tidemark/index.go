@@ -58,7 +58,7 @@ func (a *app) indexListCommand() *cobra.Command {
 		Example: "  tidemark index list /data/t",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			place, err := openPlace(c.Context(), args[0])
+			place, err := a.openPlace(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (a *app) indexListCommand() *cobra.Command {
 			switch {
 			case a.json:
 			case len(all) == 0:
-				a.say("no index; create one: tidemark index create %s --column C", args[0])
+				a.say("no index; create one: tidemark index create %s --column C", a.named(args[0]))
 			default:
 				g.print(a, "")
 			}
@@ -107,7 +107,7 @@ files are not touched. The name is asked for twice on purpose.`,
 			if index == "" || yes != index {
 				return usage(c, fmt.Errorf("drop index %q: give its name twice: --index N --yes-drop N", index))
 			}
-			place, err := openPlace(c.Context(), args[0])
+			place, err := a.openPlace(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -81,6 +81,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 type app struct {
 	out, err io.Writer
 	json     bool
+	sink     string // where the indexes lie; "" = in the table
 }
 
 // root builds the command tree.
@@ -101,19 +102,20 @@ Exit codes: 0 ok, 1 failed or refused, 2 usage, 3 not fresh or not covered, 4 mi
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.PersistentFlags().BoolVar(&a.json, "json", a.json, "print for programs: one JSON object, or one a line")
+	root.PersistentFlags().StringVar(&a.sink, "sink", "", "keep the indexes at this path or URL beside the table, which is then only read")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
 	root.AddCommand(a.commands()...)
 	wrapArgs(root)
 	for _, c := range root.Commands() {
-		lastHint(c)
+		a.lastHint(c)
 	}
 	return root
 }
 
 // lastHint makes sure that an error about a table ends with a next step, where no room has named one.
-func lastHint(c *cobra.Command) {
+func (a *app) lastHint(c *cobra.Command) {
 	for _, sub := range c.Commands() {
-		lastHint(sub)
+		a.lastHint(sub)
 	}
 	inner := c.RunE
 	if !strings.Contains(c.Use, " TABLE") || c.Name() == "status" {
@@ -125,7 +127,7 @@ func lastHint(c *cobra.Command) {
 		if err == nil || hintOf(err) != "" || errors.Is(err, context.Canceled) || errors.As(err, &exit) {
 			return err
 		}
-		return &hinted{err: err, hint: fmt.Sprintf("'tidemark status %s' says where the indexes stand", args[0])}
+		return &hinted{err: err, hint: fmt.Sprintf("'tidemark status %s' says where the indexes stand", a.named(args[0]))}
 	}
 }
 

@@ -37,14 +37,14 @@ which commit of the metadata table holds the changes, and how long after the dat
 }
 
 func (a *app) markers(ctx context.Context, url, index string, last int) ([]coverage.Marker, error) {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := needIndex(ctx, place, url, index); err != nil {
+	if _, err := needIndex(ctx, place, a.named(url), index); err != nil {
 		return nil, err
 	}
-	return coverage.Markers(ctx, coverage.Deps{Place: place, Table: url}, index, last)
+	return coverage.Markers(ctx, coverage.Deps{Place: place, Table: url, Sink: a.sink}, index, last)
 }
 
 // showMarkers prints covered commits, one a line.

@@ -41,15 +41,15 @@ nothing else. It is accepted if all that it states still holds, also when the in
 
 // prove prints a certificate.
 func (a *app) prove(ctx context.Context, url, index string) error {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return err
 	}
 	// A damaged state is a mismatch; that there is none is told by needOneIndex.
-	if err := needOneIndex(ctx, place, url, index); err != nil && !errors.Is(err, storage.ErrCorrupt) {
+	if err := needOneIndex(ctx, place, a.named(url), index); err != nil && !errors.Is(err, storage.ErrCorrupt) {
 		return err
 	}
-	c, err := coverage.Prove(ctx, coverage.Deps{Place: place, Table: url}, index)
+	c, err := coverage.Prove(ctx, coverage.Deps{Place: place, Table: url, Sink: a.sink}, index)
 	if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrStale) {
 		return &exitError{code: exitMismatch, err: err}
 	}
@@ -81,11 +81,11 @@ func (a *app) proveCheck(ctx context.Context, url, file string) error {
 	if err != nil {
 		return fmt.Errorf("read certificate: %w", err)
 	}
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return err
 	}
-	r, err := coverage.CheckCertificate(ctx, coverage.Deps{Place: place, Table: url}, b)
+	r, err := coverage.CheckCertificate(ctx, coverage.Deps{Place: place, Table: url, Sink: a.sink}, b)
 	if err != nil {
 		return err
 	}

@@ -34,11 +34,11 @@ they are equal.`,
 
 // reconcile compares indexes with their table, corrects them, and prints what was found.
 func (a *app) reconcile(ctx context.Context, url string, opt indexer.ReconcileOptions) error {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return err
 	}
-	if _, err := needIndex(ctx, place, url, opt.Index); err != nil {
+	if _, err := needIndex(ctx, place, a.named(url), opt.Index); err != nil {
 		return err
 	}
 	p := newProgress(a.err)

@@ -42,11 +42,11 @@ order, and writes nothing. The lines are those of markers. Covering commits is w
 
 // replay compares a range of commits and prints what was found.
 func (a *app) replay(ctx context.Context, url string, opt indexer.ReplayOptions) error {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return err
 	}
-	if _, err := needIndex(ctx, place, url, opt.Index); err != nil {
+	if _, err := needIndex(ctx, place, a.named(url), opt.Index); err != nil {
 		return err
 	}
 	p := newProgress(a.err)

@@ -110,18 +110,18 @@ func (f *searchFlags) request(c *cobra.Command) (search.Request, error) {
 
 // search answers a query and prints the answer.
 func (a *app) search(ctx context.Context, url string, req search.Request) error {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return err
 	}
-	if err := needOneIndex(ctx, place, url, req.Index); err != nil {
+	if err := needOneIndex(ctx, place, a.named(url), req.Index); err != nil {
 		return err
 	}
-	answer, err := search.Search(ctx, searchDeps(place, url), req)
+	answer, err := search.Search(ctx, a.searchDeps(place, url), req)
 	switch {
 	case errors.Is(err, storage.ErrStale):
 		return &exitError{code: exitNotFresh, err: &hinted{err: err, facts: factsOf(answer),
-			hint: fmt.Sprintf("catch up first: tidemark sync %s; or ask with --policy WARN or FALLBACK", url)}}
+			hint: fmt.Sprintf("catch up first: tidemark sync %s; or ask with --policy WARN or FALLBACK", a.named(url))}}
 	case err != nil:
 		return err
 	case a.json:
@@ -132,9 +132,9 @@ func (a *app) search(ctx context.Context, url string, req search.Request) error 
 }
 
 // searchDeps connects a search with the judgement of coverage.
-func searchDeps(place mdt.Place, url string) search.Deps {
-	return search.Deps{Place: place, Table: url, Freshness: func(ctx context.Context, t *table.Table, st *mdt.State, index string) (search.Freshness, error) {
-		v, err := coverage.Fresh(ctx, t, st, index)
+func (a *app) searchDeps(place mdt.Place, url string) search.Deps {
+	return search.Deps{Place: place, Table: a.named(url), Freshness: func(ctx context.Context, t *table.Table, st *mdt.State, index string) (search.Freshness, error) {
+		v, err := coverage.Fresh(ctx, place, t, st, index)
 		if err != nil {
 			return search.Freshness{}, err
 		}

@@ -49,11 +49,11 @@ func leftover(s coverage.IndexStatus, all []coverage.IndexStatus) bool {
 
 // status judges the indexes of a table, or one of them.
 func (a *app) status(ctx context.Context, url, index string) ([]coverage.IndexStatus, error) {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	all, err := coverage.Status(ctx, coverage.Deps{Place: place, Table: url})
+	all, err := coverage.Status(ctx, coverage.Deps{Place: place, Table: url, Sink: a.sink})
 	if err != nil || index == "" {
 		return all, err
 	}

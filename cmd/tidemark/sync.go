@@ -55,11 +55,11 @@ and the sync ends with a comparison with the whole table: see reconcile.`,
 
 // follow covers what is due, at most bound commits (0: all), with progress on standard error.
 func (a *app) follow(ctx context.Context, url string, bound int) (*indexer.SyncResult, error) {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := needIndex(ctx, place, url, ""); err != nil {
+	if _, err := needIndex(ctx, place, a.named(url), ""); err != nil {
 		return nil, err
 	}
 	p := newProgress(a.err)
@@ -141,11 +141,11 @@ func stuck(all []coverage.IndexStatus) error {
 
 // markersOf returns the covered commits whose markers are in some of our commits.
 func (a *app) markersOf(ctx context.Context, url string, commits []string) ([]coverage.Marker, error) {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	return coverage.MarkersOf(ctx, coverage.Deps{Place: place, Table: url}, commits)
+	return coverage.MarkersOf(ctx, coverage.Deps{Place: place, Table: url, Sink: a.sink}, commits)
 }
 
 // due is one commit that a sync would cover, for programs.
@@ -161,11 +161,11 @@ type due struct {
 
 // syncPlan prints what a sync would find, without a write.
 func (a *app) syncPlan(ctx context.Context, url string, bound int) error {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return err
 	}
-	if _, err := needIndex(ctx, place, url, ""); err != nil {
+	if _, err := needIndex(ctx, place, a.named(url), ""); err != nil {
 		return err
 	}
 	p := newProgress(a.err)

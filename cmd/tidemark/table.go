@@ -19,13 +19,29 @@ import (
 	"tidemark/timeline"
 )
 
-// openPlace opens the table that a path or URL names, and the place inside it where its indexes lie.
-func openPlace(ctx context.Context, url string) (mdt.Place, error) {
-	st, err := open.With(ctx, url, open.Options{Retry: retry.Config{Observe: repeated}})
+// openPlace opens the table that a path or URL names, and the place where its indexes lie: inside it, or beside it with --sink.
+func (a *app) openPlace(ctx context.Context, url string) (mdt.Place, error) {
+	o := open.Options{Retry: retry.Config{Observe: repeated}}
+	if a.sink != "" {
+		st, base, err := open.Beside(ctx, url, a.sink, o)
+		if err != nil {
+			return mdt.Place{}, err
+		}
+		return mdt.Beside(st, base), nil
+	}
+	st, err := open.With(ctx, url, o)
 	if err != nil {
 		return mdt.Place{}, err
 	}
 	return mdt.Inside(st), nil
+}
+
+// named is a table, and the place of its indexes if it is not the table, as a command line names them.
+func (a *app) named(url string) string {
+	if a.sink == "" {
+		return url
+	}
+	return url + " --sink " + a.sink
 }
 
 // noticed is the wait for a store that people would wonder about.
@@ -47,7 +63,7 @@ func readState(ctx context.Context, place mdt.Place) (*mdt.State, error) {
 	}
 	st, _, err := mdt.ReadState(ctx, place)
 	if errors.Is(err, storage.ErrNotFound) {
-		return mdt.NewState(), props.CheckWritable()
+		return mdt.NewState(), place.CheckWritable(props)
 	}
 	return st, err
 }

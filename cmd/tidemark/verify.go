@@ -35,17 +35,17 @@ can run beside a sync. The exit code is 4 if they differ.`,
 
 // verify compares an index with its table and prints what was found.
 func (a *app) verify(ctx context.Context, url string, req coverage.VerifyRequest) error {
-	place, err := openPlace(ctx, url)
+	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return err
 	}
-	if err := needOneIndex(ctx, place, url, req.Index); err != nil {
+	if err := needOneIndex(ctx, place, a.named(url), req.Index); err != nil {
 		return err
 	}
 	p := newProgress(a.err)
 	defer p.finish()
 	req.Progress = func(rows int64) { p.report("rows compared", rows, 0) }
-	r, err := coverage.Verify(ctx, coverage.Deps{Place: place, Table: url}, req)
+	r, err := coverage.Verify(ctx, coverage.Deps{Place: place, Table: url, Sink: a.sink}, req)
 	p.finish()
 	if err != nil {
 		return err

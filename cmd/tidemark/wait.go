@@ -29,14 +29,14 @@ it does not within --timeout. Something else has to keep the index fresh meanwhi
 			if req.Timeout < 0 {
 				return usage(c, fmt.Errorf("--timeout %s: must not be negative", req.Timeout))
 			}
-			place, err := openPlace(c.Context(), args[0])
+			place, err := a.openPlace(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if err := needOneIndex(c.Context(), place, args[0], req.Index); err != nil {
+			if err := needOneIndex(c.Context(), place, a.named(args[0]), req.Index); err != nil {
 				return err
 			}
-			r, err := coverage.Wait(c.Context(), coverage.Deps{Place: place, Table: args[0]}, req)
+			r, err := coverage.Wait(c.Context(), coverage.Deps{Place: place, Table: args[0], Sink: a.sink}, req)
 			if err != nil {
 				return err
 			}

@@ -105,7 +105,7 @@ func (s *sim) check() {
 	}
 	// What is called fresh is right.
 	if tb, err := table.Open(ctx, s.store); err == nil {
-		v, err := coverage.Fresh(ctx, tb, st, indexName)
+		v, err := coverage.Fresh(ctx, place, tb, st, indexName)
 		if err == nil && v.Fresh {
 			s.stats.Fresh++
 			if undone != "" || len(claimed) != len(effective) {

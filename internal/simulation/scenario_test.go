@@ -92,7 +92,7 @@ func (s *scenario) verdict() coverage.Verdict {
 	if err != nil {
 		s.Fatal(err)
 	}
-	v, err := coverage.Fresh(s.Context(), tb, st, indexName)
+	v, err := coverage.Fresh(s.Context(), mdt.Inside(s.store), tb, st, indexName)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func NewGuard(st Store, allow func(path string) bool) *Guard { return &Guard{Sto
 func AllowOwn(stateDir, mdtDir string) func(string) bool {
 	timeline := path.Join(mdtDir, ".hoodie/timeline")
 	return func(p string) bool {
-		if strings.HasPrefix(p, stateDir+"/") {
+		if strings.HasPrefix(p, stateDir+"/") && p != mdtDir && !strings.HasPrefix(p, mdtDir+"/") {
 			return true
 		}
 		dir, name := path.Split(p)
@@ -41,6 +41,12 @@ func AllowOwn(stateDir, mdtDir string) func(string) bool {
 		return path.Dir(dir) == mdtDir && strings.HasPrefix(path.Base(dir), "vector_index_") &&
 			!strings.HasPrefix(name, ".hoodie_partition_metadata")
 	}
+}
+
+// AllowBeside is AllowOwn beside a table, where the metadata table is our own below stateDir: its hoodie.properties may be made.
+func AllowBeside(stateDir, mdtDir string) func(string) bool {
+	own, properties := AllowOwn(stateDir, mdtDir), path.Join(mdtDir, ".hoodie/hoodie.properties")
+	return func(p string) bool { return own(p) || p == properties }
 }
 
 // Writes returns how many writes and deletes were let through.

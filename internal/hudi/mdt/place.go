@@ -6,19 +6,41 @@ import (
 	"strings"
 
 	"tidemark/internal/storage"
+	"tidemark/internal/storage/mount"
+	"tidemark/timeline"
 )
 
 // Place says where the state object and the metadata table that we write lie. Inside a table both are below its
-// .hoodie directory; every path of ours is made from a Place.
+// .hoodie directory, beside it both are below the directory at which another store is mounted; every path of ours is made from a Place.
 type Place struct {
 	Store    storage.Store // root = the table's base path
 	StateDir string        // relative to the root, for example ".hoodie/.tidemark"
 	MDTDir   string        // relative to the root, for example ".hoodie/metadata"
+	// Table is the table's canonical base path where the index lies beside it: the state names it, and that of another table
+	// is refused. "" inside a table, which may be copied or moved with its index.
+	Table string
 }
 
 // Inside returns the Place inside a table (protocol 0.2).
 func Inside(st storage.Store) Place {
 	return Place{Store: st, StateDir: ".hoodie/.tidemark", MDTDir: ".hoodie/metadata"}
+}
+
+// Beside returns the Place of the indexes of a table that is only read (protocol 0.11). base is its canonical base path.
+func Beside(st *mount.Store, base string) Place {
+	return Place{Store: st, StateDir: mount.Dir, MDTDir: mount.Dir + "/metadata", Table: base}
+}
+
+// IsBeside says whether the index lies outside the table, in a metadata table of our own.
+func (p Place) IsBeside() bool { return p.Table != "" }
+
+// CheckWritable says whether an index can be kept at this place for a table of these properties: inside the table it needs the
+// table's own metadata table. storage.ErrUnsupported with a hint where not.
+func (p Place) CheckWritable(props *timeline.Properties) error {
+	if p.IsBeside() {
+		return props.CheckReadable()
+	}
+	return props.CheckWritable()
 }
 
 // StatePath is the path of the state object.
