@@ -13,7 +13,7 @@ FUZZ_ALL  = $(shell grep -r --include='*_test.go' '^func Fuzz' . | sort | sed -E
 LDFLAGS  := -s -w -buildid=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-long fuzz fuzz-all conformance conformance-long lint check bench
+.PHONY: help demo build test test-long fuzz fuzz-all conformance conformance-long lint check bench generate
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,3 +59,6 @@ check: lint test ## lint and test: what must pass before a change lands
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./...
+
+generate: ## write the assembly of internal/vector/simd anew from tools/kernels
+	$(GO) generate ./internal/vector/simd

@@ -1,0 +1,12 @@
+package simd
+
+// Name is the form in use, in one word: avx2 or portable.
+func Name() string {
+	if fast {
+		return "avx2"
+	}
+	return "portable"
+}
+
+// Fast reports whether the assembly is in use. Tile, Below and Norm may be called only then.
+func Fast() bool { return fast }

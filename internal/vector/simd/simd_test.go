@@ -1,0 +1,265 @@
+package simd
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+// draw makes n components of one of several kinds: plain ones, few different ones, subnormal ones, huge ones, and such
+// with infinities and NaN among them. They begin at an odd place of their array.
+func draw(r *rand.Rand, n, kind int) []float32 {
+	out := make([]float32, n+9)[1+r.IntN(8):][:n:n]
+	for i := range out {
+		switch kind % 5 {
+		case 0:
+			out[i] = float32(r.NormFloat64())
+		case 1:
+			out[i] = []float32{0, 1, -1, 0.5, -7, float32(math.Copysign(0, -1))}[r.IntN(6)]
+		case 2:
+			out[i] = math.Float32frombits(uint32(r.IntN(1<<23)) | uint32(r.IntN(2))<<31)
+		case 3:
+			out[i] = float32(r.NormFloat64()) * 1e38
+		default:
+			out[i] = []float32{1, -2, float32(math.Inf(1)), float32(math.NaN()), float32(math.Inf(-1)), 3}[r.IntN(6)]
+		}
+	}
+	return out
+}
+
+// shapes are seeds of every fuzz target: random state, dimension, rows, kind of values.
+func shapes(f *testing.F) {
+	for i, d := range []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 127, 128, 130, 768, 1023, 2048} {
+		for kind := range 5 {
+			f.Add(uint64(i), uint16(d), uint8(i%40+1), uint8(kind))
+		}
+	}
+}
+
+func sized(d uint16, n uint8) (int, int) { return int(d)%2048 + 1, int(n)%40 + 1 }
+
+func same64(a, b float64) bool {
+	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
+}
+
+func same32(a, b float32) bool { return same64(float64(a), float64(b)) }
+
+func FuzzRows(f *testing.F) {
+	shapes(f)
+	f.Fuzz(func(t *testing.T, seed uint64, dim uint16, count, kind uint8) {
+		d, n := sized(dim, count)
+		r := rand.New(rand.NewPCG(seed, 1))
+		rows, others, v := draw(r, n*d, int(kind)), draw(r, 3*d, int(kind)), draw(r, d, int(kind))
+		ids := make([]int32, n)
+		for i := range ids {
+			ids[i] = int32(r.IntN(3))
+		}
+		sums := make([]float64, n)
+		check := func(what string, other func(i int) []float32, squares bool) {
+			for i, got := range sums {
+				// The plain loop, without a helper of the package.
+				want := 0.0
+				for j, x := range rows[i*d : (i+1)*d] {
+					a, b := float64(x), float64(other(i)[j])
+					if squares {
+						a -= b
+						b = a
+					}
+					want += float64(a * b)
+				}
+				if !same64(got, want) {
+					t.Fatalf("%s: D=%d, row %d of %d: got %v, want %v", what, d, i, n, got, want)
+				}
+			}
+		}
+		one, each := func(int) []float32 { return v }, func(i int) []float32 { return others[int(ids[i])*d:][:d] }
+		SquaresTo(sums, rows, v)
+		check("squares to", one, true)
+		DotsTo(sums, rows, v)
+		check("dots to", one, false)
+		SquaresOf(sums, rows, others, ids, d)
+		check("squares of", each, true)
+		DotsOf(sums, rows, others, ids, d)
+		check("dots of", each, false)
+	})
+}
+
+func FuzzMatrix(f *testing.F) {
+	shapes(f)
+	f.Fuzz(func(t *testing.T, seed uint64, dim uint16, count, kind uint8) {
+		d, _ := sized(dim, count)
+		r := rand.New(rand.NewPCG(seed, 2))
+		wide := func(x []float32) []float64 {
+			out := make([]float64, len(x)+1)[1:]
+			for i := range x {
+				out[i] = float64(x[i])
+			}
+			return out
+		}
+		panels, v := wide(draw(r, 32*d, int(kind))), wide(draw(r, 4*d, int(kind)))
+		var out [32]float32
+		check := func(what string, panel func(l int) []float64, at func(i, j int) float64) {
+			for i, got := range out {
+				p, want := panel(i), 0.0
+				for j := range d {
+					want += float64(p[8*j] * at(i, j))
+				}
+				if !same32(got, float32(want)) {
+					t.Fatalf("%s: D=%d, %d: got %v, want %v", what, d, i, got, float32(want))
+				}
+			}
+		}
+		Matrix4(&out, panels[:8*d], v)
+		check("four vectors", func(i int) []float64 { return panels[i%8:] }, func(i, j int) float64 { return v[4*j+i/8] })
+		Matrix1(&out, panels, v[:d])
+		check("one vector", func(i int) []float64 { return panels[8*d*(i/8)+i%8:] }, func(_, j int) float64 { return v[j] })
+	})
+}
+
+// The portable scan of plain rows is the oracle of the scan of interleaved ones.
+func FuzzScan(f *testing.F) {
+	shapes(f)
+	f.Fuzz(func(t *testing.T, seed uint64, dim uint16, count, kind uint8) {
+		d, n := sized(dim, count)
+		n *= 1 + int(kind)%4
+		r := rand.New(rand.NewPCG(seed, 3))
+		width, stride := (d+7)/8, (d+63)/64*8
+		rows, nibbles := make([]byte, n*stride+3)[3:], make([]byte, 32*width)
+		for i := range rows {
+			rows[i] = byte(r.Uint32())
+		}
+		for i := range nibbles {
+			nibbles[i] = byte(r.IntN(min(256, 65536/(2*width))))
+		}
+		tables := make([][256]uint16, width)
+		for b := range tables {
+			for x := range 256 {
+				tables[b][x] = uint16(nibbles[32*b+x&15]) + uint16(nibbles[32*b+16+x>>4])
+			}
+		}
+		prefix := []byte("x")
+		turned := Interleave(prefix, rows, stride)[1:]
+		for i := range n {
+			for b := range stride {
+				if got := turned[Group*(i/Group*stride+b)+i%Group]; got != rows[i*stride+b] {
+					t.Fatalf("D=%d: byte %d of code %d of %d: got %d, want %d", d, b, i, n, got, rows[i*stride+b])
+				}
+			}
+		}
+		want, got := make([]uint16, n), make([]uint16, len(turned)/stride)
+		ScanRows(want, rows, stride, tables)
+		ScanGroups(got, turned, stride, nibbles, width)
+		for i := range n {
+			plain := uint16(0)
+			for b := range width {
+				plain += tables[b][rows[i*stride+b]]
+			}
+			if want[i] != plain || got[i] != plain {
+				t.Fatalf("D=%d: code %d of %d: got %d and %d, want %d", d, i, n, want[i], got[i], plain)
+			}
+		}
+	})
+}
+
+func FuzzByteTable(f *testing.F) {
+	shapes(f)
+	f.Fuzz(func(t *testing.T, seed uint64, _ uint16, _, kind uint8) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		w := (*[8]float32)(draw(r, 8, int(kind)))
+		var table [256]float64
+		ByteTable(&table, w)
+		for x, got := range table {
+			want := 0.0
+			for bit := range 8 {
+				if x>>bit&1 == 1 {
+					want += float64(w[bit])
+				}
+			}
+			if !same64(got, want) {
+				t.Fatalf("%08b: got %v, want %v", x, got, want)
+			}
+		}
+	})
+}
+
+func FuzzTile(f *testing.F) {
+	shapes(f)
+	f.Fuzz(func(t *testing.T, seed uint64, dim uint16, count, kind uint8) {
+		if !Fast() {
+			t.Skip("portable form: there are no tiles")
+		}
+		d, n := sized(dim, count)
+		panels := n%5 + 1
+		r := rand.New(rand.NewPCG(seed, 5))
+		stride := d + r.IntN(3)
+		x, b := draw(r, TileRows*stride, int(kind)%3), draw(r, panels*TileColumns*d, int(kind)%3)
+		norms, scales := draw(r, panels*TileColumns, 0), draw(r, panels*TileColumns, 0)
+		scores := make([]float32, TileRows*len(norms)+1)
+		scores[len(scores)-1] = 77
+		var mins [8 * TileRows]float32
+		for i := range mins {
+			mins[i] = float32(r.NormFloat64()) * 3
+		}
+		before := mins
+		Tile(scores[:len(scores)-1], x, stride, b, norms, scales, d, &mins)
+		if scores[len(scores)-1] != 77 {
+			t.Fatal("wrote behind the scores")
+		}
+		for i := range TileRows {
+			row := x[i*stride:][:d]
+			if got, want := float64(Norm(row)), 0.0; true {
+				for _, a := range row {
+					want += float64(a) * float64(a)
+				}
+				if math.Abs(got-want) > want*float64(d/8+16)*0x1p-24+1e-44*float64(d) {
+					t.Fatalf("norm, D=%d: got %v, want %v", d, got, want)
+				}
+			}
+			got := scores[i*len(norms):][:len(norms)]
+			least := [8]float32(before[8*i:])
+			for c, s := range got {
+				// The error of a fused chain: γ_d times the sum of magnitudes, and one rounding more for the scale.
+				want, size := float64(norms[c]), math.Abs(float64(norms[c]))
+				for j, a := range row {
+					p := float64(a) * float64(b[c/TileColumns*TileColumns*d+TileColumns*j+c%TileColumns])
+					want -= p
+					size += math.Abs(p)
+				}
+				scale := float64(scales[c])
+				bound := (size*float64(d+2)*0x1p-24+float64(d)*0x1p-149)*math.Abs(scale)*1.001 + 0x1p-149
+				if math.Abs(float64(s)-want*scale) > bound {
+					t.Fatalf("D=%d, row %d, column %d: got %v, want %v within %v", d, i, c, s, want*scale, bound)
+				}
+				least[c%8] = min(least[c%8], s)
+			}
+			if least != [8]float32(mins[8*i:]) {
+				t.Fatalf("D=%d, row %d: least scores: got %v, want %v", d, i, mins[8*i:8*i+8], least)
+			}
+			limit := got[r.IntN(len(got))]
+			at := 0
+			for c, s := range got {
+				if s > limit {
+					continue
+				}
+				if g := Below(got, at, limit); at <= c/TileColumns && g != c/TileColumns {
+					t.Fatalf("first group below: got %d, want %d", g, c/TileColumns)
+				}
+				at = c/TileColumns + 1
+			}
+			if g := Below(got, at, limit); g != panels {
+				t.Fatalf("no more groups below: got %d, want %d", g, panels)
+			}
+		}
+	})
+}
+
+func TestName(t *testing.T) {
+	t.Parallel()
+	if want := map[bool]string{true: "avx2", false: "portable"}[Fast()]; Name() != want {
+		t.Errorf("got %q, want %q", Name(), want)
+	}
+	if os.Getenv("TIDEMARK_KERNELS") == "portable" && Fast() {
+		t.Error("the environment asks for the portable form, and it is not in use")
+	}
+}

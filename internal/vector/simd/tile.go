@@ -1,0 +1,42 @@
+package simd
+
+// TileRows and TileColumns are the shape of a tile.
+const (
+	TileRows    = 6
+	TileColumns = 16
+)
+
+// Tile scores six rows of d components at x, stride components apart, against whole panels of sixteen columns,
+// panels[16·(p·d+j)+l]:
+//
+//	scores[len(norms)·i + c] = (norms[c] − ⟨x_i, column c⟩)·scales[c]
+//
+// in float32, each product fused with its subtraction, j ascending. mins[8·i:8·i+8], which the caller sets before, ends
+// as the least of what it was and row i's scores. len(norms) is a multiple of 16, at least 16.
+func Tile(scores, x []float32, stride int, panels, norms, scales []float32, d int, mins *[8 * TileRows]float32) {
+	count := len(norms) / TileColumns
+	_, _, _, _ = x[(TileRows-1)*stride+d-1], panels[count*TileColumns*d-1], scales[len(norms)-1], scores[TileRows*len(norms)-1]
+	tileAVX2(&x[0], 4*stride, &panels[0], &norms[0], &scales[0], d, count, &scores[0], mins)
+}
+
+// Below returns the first group of sixteen scores, from the given group on, with one that is not above limit;
+// len(scores)/16 if there is none. No score is NaN.
+func Below(scores []float32, from int, limit float32) int {
+	groups := len(scores) / TileColumns
+	if from >= groups {
+		return groups
+	}
+	return belowAVX2(&scores[0], from, groups, limit)
+}
+
+// Norm is about Σ x², with a relative error below (len(x)/8 + 16)·2⁻²⁴, not finite if a component is not.
+func Norm(x []float32) float32 {
+	sum, eight := float32(0), len(x)&^7
+	if eight > 0 {
+		sum = normAVX2(&x[0], eight)
+	}
+	for _, a := range x[eight:] {
+		sum += float32(a * a)
+	}
+	return sum
+}

@@ -1,0 +1,22 @@
+// Command kernels writes the assembly of internal/vector/simd. Run it by make generate.
+//
+// Rules that every function here keeps: only unaligned loads, no read beyond what its comment names, no fused
+// multiply-add except in tile, whose results are only a hint.
+package main
+
+import . "github.com/mmcloughlin/avo/build"
+
+func main() {
+	ConstraintExpr("!purego")
+	pairs("squaresAVX2", true)
+	pairs("dotsAVX2", false)
+	matrix4()
+	matrix1()
+	tile()
+	below()
+	norms()
+	nibbles()
+	interleave()
+	bytes()
+	Generate()
+}

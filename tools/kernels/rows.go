@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// pairs sums over eight pairs of float32 rows at once, in float64. The terms of four components are made along the rows,
+// then turned, so that each lane of the accumulator belongs to one pair and adds its terms in ascending order.
+func pairs(name string, squares bool) {
+	TEXT(name, NOSPLIT, "func(sums *[8]float64, x *float32, stride int, y *[8]*float32, n int)")
+	what := "dot products"
+	if squares {
+		what = "squared distances"
+	}
+	Doc(fmt.Sprintf("%s adds up the %s of the eight rows at x, stride bytes apart, with the rows y over the first n components; n is a multiple of 4, at least 4.", name, what))
+	Pragma("noescape")
+	x := Load(Param("x"), GP64())
+	stride := Load(Param("stride"), GP64())
+	ys := Load(Param("y"), GP64())
+	n := Load(Param("n"), GP64())
+	var y [8]Register
+	for i := range y {
+		y[i] = GP64()
+		MOVQ(Mem{Base: ys, Disp: 8 * i}, y[i])
+	}
+	x4 := GP64()
+	LEAQ(Mem{Base: x, Index: stride, Scale: 4}, x4)
+	stride3 := GP64()
+	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, stride3)
+	j := GP64()
+	XORQ(j, j)
+	acc := [2]VecVirtual{YMM(), YMM()}
+	for _, a := range acc {
+		VXORPD(a, a, a)
+	}
+	Label(name + "Loop")
+	for half, base := range []Register{x, x4} {
+		at := []Mem{{Base: base}, {Base: base, Index: stride, Scale: 1}, {Base: base, Index: stride, Scale: 2}, {Base: base, Index: stride3, Scale: 1}}
+		var t [4]VecVirtual
+		for r := range 4 {
+			t[r] = YMM()
+			u := YMM()
+			VCVTPS2PD(at[r], t[r])
+			VCVTPS2PD(Mem{Base: y[4*half+r], Index: j, Scale: 4}, u)
+			if squares {
+				VSUBPD(u, t[r], t[r])
+				VMULPD(t[r], t[r], t[r])
+			} else {
+				VMULPD(u, t[r], t[r])
+			}
+		}
+		lo01, hi01, lo23, hi23 := YMM(), YMM(), YMM(), YMM()
+		VUNPCKLPD(t[1], t[0], lo01)
+		VUNPCKHPD(t[1], t[0], hi01)
+		VUNPCKLPD(t[3], t[2], lo23)
+		VUNPCKHPD(t[3], t[2], hi23)
+		for c, pair := range [][2]VecVirtual{{lo01, lo23}, {hi01, hi23}, {lo01, lo23}, {hi01, hi23}} {
+			v := YMM()
+			VPERM2F128(Imm(uint64([]int{0x20, 0x31}[c/2])), pair[1], pair[0], v)
+			VADDPD(v, acc[half], acc[half])
+		}
+	}
+	ADDQ(Imm(16), x)
+	ADDQ(Imm(16), x4)
+	ADDQ(Imm(4), j)
+	CMPQ(j, n)
+	JLT(LabelRef(name + "Loop"))
+	sums := Load(Param("sums"), GP64())
+	VMOVUPD(acc[0], Mem{Base: sums})
+	VMOVUPD(acc[1], Mem{Base: sums, Disp: 32})
+	VZEROUPPER()
+	RET()
+}
+
+// matrix4 is four vectors by eight rows: the multiplication, then the addition, of each lane as in the plain loop.
+func matrix4() {
+	TEXT("matrix4AVX2", NOSPLIT, "func(out *[32]float32, panel, v *float64, n int)")
+	Doc("matrix4AVX2 multiplies eight rows, panel[8·j+l], by four vectors, v[4·j+i], over n ≥ 1 components: out[8·i+l].")
+	Pragma("noescape")
+	panel := Load(Param("panel"), GP64())
+	v := Load(Param("v"), GP64())
+	n := Load(Param("n"), GP64())
+	var acc [8]VecVirtual
+	for i := range acc {
+		acc[i] = YMM()
+		VXORPD(acc[i], acc[i], acc[i])
+	}
+	Label("matrix4Loop")
+	lo, hi := YMM(), YMM()
+	VMOVUPD(Mem{Base: panel}, lo)
+	VMOVUPD(Mem{Base: panel, Disp: 32}, hi)
+	for i := range 4 {
+		x, p, q := YMM(), YMM(), YMM()
+		VBROADCASTSD(Mem{Base: v, Disp: 8 * i}, x)
+		VMULPD(x, lo, p)
+		VMULPD(x, hi, q)
+		VADDPD(p, acc[2*i], acc[2*i])
+		VADDPD(q, acc[2*i+1], acc[2*i+1])
+	}
+	ADDQ(Imm(64), panel)
+	ADDQ(Imm(32), v)
+	DECQ(n)
+	JNZ(LabelRef("matrix4Loop"))
+	out := Load(Param("out"), GP64())
+	for i := range acc {
+		VCVTPD2PSY(acc[i], acc[i].AsX())
+		VMOVUPS(acc[i].AsX(), Mem{Base: out, Disp: 16 * i})
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// matrix1 is one vector by 32 rows, four panels that lie step bytes apart.
+func matrix1() {
+	TEXT("matrix1AVX2", NOSPLIT, "func(out *[32]float32, panels *float64, step int, v *float64, n int)")
+	Doc("matrix1AVX2 multiplies 32 rows, four panels of panel[8·j+l] that begin step bytes apart, by the vector v over n ≥ 1 components.")
+	Pragma("noescape")
+	panel := Load(Param("panels"), GP64())
+	step := Load(Param("step"), GP64())
+	v := Load(Param("v"), GP64())
+	n := Load(Param("n"), GP64())
+	step3 := GP64()
+	LEAQ(Mem{Base: step, Index: step, Scale: 2}, step3)
+	var acc [8]VecVirtual
+	for i := range acc {
+		acc[i] = YMM()
+		VXORPD(acc[i], acc[i], acc[i])
+	}
+	Label("matrix1Loop")
+	x := YMM()
+	VBROADCASTSD(Mem{Base: v}, x)
+	at := []Mem{{Base: panel}, {Base: panel, Index: step, Scale: 1}, {Base: panel, Index: step, Scale: 2}, {Base: panel, Index: step3, Scale: 1}}
+	for i := range acc {
+		m := at[i/2]
+		m.Disp = 32 * (i % 2)
+		p := YMM()
+		VMULPD(m, x, p)
+		VADDPD(p, acc[i], acc[i])
+	}
+	ADDQ(Imm(64), panel)
+	ADDQ(Imm(8), v)
+	DECQ(n)
+	JNZ(LabelRef("matrix1Loop"))
+	out := Load(Param("out"), GP64())
+	for i := range acc {
+		VCVTPD2PSY(acc[i], acc[i].AsX())
+		VMOVUPS(acc[i].AsX(), Mem{Base: out, Disp: 16 * i})
+	}
+	VZEROUPPER()
+	RET()
+}

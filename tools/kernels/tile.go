@@ -1,0 +1,186 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// tile is six rows by panels of sixteen columns, twelve accumulators that start at the columns' norms and lose the
+// products, then are scaled. The least score of each row stays in eight lanes.
+func tile() {
+	TEXT("tileAVX2", NOSPLIT, "func(x *float32, stride int, panels, norms, scales *float32, d, count int, out *float32, mins *[48]float32)")
+	Doc("tileAVX2 scores six rows at x, stride bytes apart, against count ≥ 1 panels of sixteen columns, panel[16·j+l], over d ≥ 1 components:",
+		"out[16·count·i+16·p+l] is (norms[16·p+l] − ⟨x_i, column⟩)·scales[16·p+l] with fused multiply-add, and mins[8·i:8·i+8] is lowered to the least scores of row i.")
+	Pragma("noescape")
+	x := Load(Param("x"), GP64())
+	stride := Load(Param("stride"), GP64())
+	panel := Load(Param("panels"), GP64())
+	norms := Load(Param("norms"), GP64())
+	scales := Load(Param("scales"), GP64())
+	count := Load(Param("count"), GP64())
+	out := Load(Param("out"), GP64())
+	mins := Load(Param("mins"), GP64())
+	step := GP64() // bytes of a row of out
+	MOVQ(count, step)
+	SHLQ(Imm(6), step)
+	var acc [6][2]VecVirtual
+	for i := range acc {
+		acc[i] = [2]VecVirtual{YMM(), YMM()}
+	}
+	b0, b1, bx := YMM(), YMM(), [2]VecVirtual{YMM(), YMM()}
+	row, row3, j := GP64(), GP64(), GP64()
+	Label("tilePanel")
+	MOVQ(x, row)
+	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, row3)
+	ADDQ(x, row3)
+	Load(Param("d"), j)
+	for i := range acc {
+		VMOVUPS(Mem{Base: norms}, acc[i][0])
+		VMOVUPS(Mem{Base: norms, Disp: 32}, acc[i][1])
+	}
+	one := func(disp int) {
+		VMOVUPS(Mem{Base: panel, Disp: 16 * disp}, b0)
+		VMOVUPS(Mem{Base: panel, Disp: 16*disp + 32}, b1)
+		for i := range acc {
+			m := Mem{Base: row, Disp: disp}
+			if i >= 3 {
+				m.Base = row3
+			}
+			if i%3 > 0 {
+				m.Index, m.Scale = stride, uint8(i%3)
+			}
+			VBROADCASTSS(m, bx[i%2])
+			VFNMADD231PS(b0, bx[i%2], acc[i][0])
+			VFNMADD231PS(b1, bx[i%2], acc[i][1])
+		}
+	}
+	SUBQ(Imm(4), j)
+	JLT(LabelRef("tileTail"))
+	Label("tileLoop")
+	for u := range 4 {
+		one(4 * u)
+	}
+	ADDQ(Imm(16), row)
+	ADDQ(Imm(16), row3)
+	ADDQ(U32(256), panel)
+	SUBQ(Imm(4), j)
+	JGE(LabelRef("tileLoop"))
+	Label("tileTail")
+	ADDQ(Imm(4), j)
+	JZ(LabelRef("tileEnd"))
+	Label("tileOne")
+	one(0)
+	ADDQ(Imm(4), row)
+	ADDQ(Imm(4), row3)
+	ADDQ(Imm(64), panel)
+	DECQ(j)
+	JNZ(LabelRef("tileOne"))
+	Label("tileEnd")
+	VMOVUPS(Mem{Base: scales}, b0)
+	VMOVUPS(Mem{Base: scales, Disp: 32}, b1)
+	MOVQ(out, row)
+	for i := range acc {
+		VMULPS(b0, acc[i][0], acc[i][0])
+		VMULPS(b1, acc[i][1], acc[i][1])
+		VMOVUPS(acc[i][0], Mem{Base: row})
+		VMOVUPS(acc[i][1], Mem{Base: row, Disp: 32})
+		if i < 5 {
+			ADDQ(step, row)
+		}
+		VMINPS(acc[i][1], acc[i][0], acc[i][0])
+		VMINPS(Mem{Base: mins, Disp: 32 * i}, acc[i][0], acc[i][0])
+		VMOVUPS(acc[i][0], Mem{Base: mins, Disp: 32 * i})
+	}
+	ADDQ(Imm(64), out)
+	ADDQ(Imm(64), norms)
+	ADDQ(Imm(64), scales)
+	DECQ(count)
+	JNZ(LabelRef("tilePanel"))
+	VZEROUPPER()
+	RET()
+}
+
+// below looks for the next group of sixteen scores that holds one that is low enough.
+func below() {
+	TEXT("belowAVX2", NOSPLIT, "func(scores *float32, from, groups int, limit float32) int")
+	Doc("belowAVX2 is the first group of sixteen scores, from the given one on, that has a score ≤ limit; groups if there is none. No score is NaN.")
+	Pragma("noescape")
+	scores := Load(Param("scores"), GP64())
+	g := Load(Param("from"), GP64())
+	groups := Load(Param("groups"), GP64())
+	limit := YMM()
+	m, err := Param("limit").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(m.Addr, limit)
+	p := GP64()
+	MOVQ(g, p)
+	SHLQ(Imm(6), p)
+	ADDQ(scores, p)
+	mask := GP32()
+	Label("belowLoop")
+	CMPQ(g, groups)
+	JGE(LabelRef("belowEnd"))
+	v := YMM()
+	VMOVUPS(Mem{Base: p}, v)
+	VMINPS(Mem{Base: p, Disp: 32}, v, v)
+	VCMPPS(Imm(2), limit, v, v)
+	VMOVMSKPS(v, mask)
+	TESTL(mask, mask)
+	JNZ(LabelRef("belowEnd"))
+	ADDQ(Imm(64), p)
+	INCQ(g)
+	JMP(LabelRef("belowLoop"))
+	Label("belowEnd")
+	Store(g, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// norms is a sum of squares in 32 lanes of float32, good enough for an error bound.
+func norms() {
+	TEXT("normAVX2", NOSPLIT, "func(x *float32, n int) float32")
+	Doc("normAVX2 is about Σ x² over n components, a multiple of 8, at least 8; the relative error is below (n/8 + 8)·2⁻²⁴. It is not finite if a component is not.")
+	Pragma("noescape")
+	x := Load(Param("x"), GP64())
+	n := Load(Param("n"), GP64())
+	acc := [4]VecVirtual{YMM(), YMM(), YMM(), YMM()}
+	for _, a := range acc {
+		VXORPS(a, a, a)
+	}
+	Label("normWide")
+	CMPQ(n, Imm(32))
+	JLT(LabelRef("normNarrow"))
+	for i, a := range acc {
+		v := YMM()
+		VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+		VFMADD231PS(v, v, a)
+	}
+	ADDQ(U32(128), x)
+	SUBQ(Imm(32), n)
+	JMP(LabelRef("normWide"))
+	Label("normNarrow")
+	TESTQ(n, n)
+	JZ(LabelRef("normSum"))
+	v := YMM()
+	VMOVUPS(Mem{Base: x}, v)
+	VFMADD231PS(v, v, acc[0])
+	ADDQ(Imm(32), x)
+	SUBQ(Imm(8), n)
+	JMP(LabelRef("normNarrow"))
+	Label("normSum")
+	VADDPS(acc[1], acc[0], acc[0])
+	VADDPS(acc[3], acc[2], acc[2])
+	VADDPS(acc[2], acc[0], acc[0])
+	t := XMM()
+	VEXTRACTF128(Imm(1), acc[0], t)
+	s := acc[0].AsX()
+	VADDPS(t, s, s)
+	VHADDPS(s, s, s)
+	VHADDPS(s, s, s)
+	Store(s, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
