@@ -4,8 +4,8 @@
 // write means. It refuses to know stores: an error says itself whether repeating helps (storage.Again). It may import storage
 // only.
 //
-// Budgets: a call is repeated while its error says that it is worth it and Config.Budget lasts. A budget for many calls, such as
-// those of one commit, is a deadline of the caller's context: no wait goes beyond it.
+// Budgets: a call is repeated while its error says that it is worth it and Config.Budget lasts. WithBudget bounds what all calls of
+// one intent, such as a commit, may lose together. No wait goes beyond the deadline of the caller's context.
 //
 // Invariant: a write whose outcome was unknown once is never reported as lost to somebody else when it was not. A name that is
 // taken after that is compared with what was to be written: the same bytes are the caller's own, since names and contents of
@@ -103,6 +103,7 @@ const wholeFile = 256 << 20
 func (s *Store) do(ctx context.Context, size int64, call func(ctx context.Context) error) (unknown bool, err error) {
 	s.calls.Add(1)
 	limit := s.cfg.Attempt + time.Duration(float64(size)/float64(s.cfg.Rate)*float64(time.Second))
+	shared := budgetOf(ctx)
 	began := time.Now()
 	for n := 1; ; n++ {
 		s.attempts.Add(1)
@@ -121,12 +122,20 @@ func (s *Store) do(ctx context.Context, size int64, call func(ctx context.Contex
 		if again == 0 {
 			return unknown, err
 		}
+		if n == 1 {
+			shared.enter(began)
+			defer shared.leave()
+		}
 		wait := s.wait(n)
 		spent := time.Since(began)
 		deadline, bounded := ctx.Deadline()
 		if spent+wait > min(again, s.cfg.Budget) || bounded && time.Until(deadline) < wait {
 			s.gaveUp.Add(1)
-			return unknown, gaveUp(err, n, spent)
+			return unknown, gaveUp(err, n, spent, "")
+		}
+		if ok, used := shared.spend(operation(err), wait); !ok {
+			s.gaveUp.Add(1)
+			return unknown, gaveUp(err, n, spent, used)
 		}
 		unknown = true
 		if s.cfg.Observe != nil {
@@ -139,13 +148,29 @@ func (s *Store) do(ctx context.Context, size int64, call func(ctx context.Contex
 	}
 }
 
-// gaveUp adds to an error how much was tried; its location and hint stay outermost.
-func gaveUp(err error, n int, spent time.Duration) error {
-	if n == 1 {
+// operation is what an error says was tried.
+func operation(err error) string {
+	var located *storage.Error
+	if errors.As(err, &located) {
+		return located.Op
+	}
+	return "call"
+}
+
+// gaveUp adds to an error how much was tried, and what a shared budget was used for; its location and hint stay outermost.
+func gaveUp(err error, n int, spent time.Duration, used string) error {
+	if n == 1 && used == "" {
 		return err
 	}
 	tried := func(err error) error {
-		return fmt.Errorf("tried %d times in %v: %w", n, spent.Round(time.Millisecond), err)
+		said := fmt.Sprintf("tried %d times in %v", n, spent.Round(time.Millisecond))
+		if n == 1 {
+			said = "tried once"
+		}
+		if used != "" {
+			said += "; " + used
+		}
+		return fmt.Errorf("%s: %w", said, err)
 	}
 	var located *storage.Error
 	if errors.As(err, &located) {
