@@ -256,7 +256,7 @@ func (l *look) withoutIndex(ctx context.Context, s *IndexStatus) {
 	case err != nil:
 		s.set(StateStalled, err.Error(), storage.Hint(err))
 	case !there:
-		s.set(StateAbsent, "no index, and no metadata table to create one in", writeOnce+create)
+		s.set(StateAbsent, "no index, and no metadata table to create one in", writeOnce+create+" (or keep it beside the table: --sink URL)")
 	default:
 		s.set(StateAbsent, "no index", create)
 	}

@@ -129,7 +129,7 @@ func TestStates(t *testing.T) {
 		{"plain type", 5, func(w *world) { w.index().Column = "id" }, coverage.StateFailClosed, false, "of type string", ""},
 		{"listed", 5, func(w *world) {
 			w.put(".hoodie/hoodie.properties", strings.Replace(properties, "=files", "=files,vector_index_embedding_idx", 1))
-		}, coverage.StateHandedOver, false, "listed", "tidemark index drop"},
+		}, coverage.StateHandedOver, false, "listed", "unregister the partition"},
 		{"being listed", 5, func(w *world) {
 			w.put(".hoodie/hoodie.properties", properties+"hoodie.table.metadata.partitions.inflight=vector_index_embedding_idx\n")
 		}, coverage.StateHandedOver, false, "inflight", ""},

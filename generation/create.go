@@ -44,7 +44,7 @@ type Result struct {
 // manifest and pointer to ACTIVE. A refusal writes nothing. An attempt that was interrupted stays invisible; running
 // Create again takes a new number and retires its files. The caller must not hold the lease.
 //
-// Kinds: storage.ErrRefused (name taken, nothing to index, duplicate keys, memory, options), storage.ErrUnsupported
+// Kinds: mdt.ErrHandedOver (another engine has a partition of that name), storage.ErrRefused (name taken, nothing to index, duplicate keys, memory, options), storage.ErrUnsupported
 // (column), *UnreadableError (a slice is gone), storage.ErrStale (another writer got between: run it again).
 func Create(ctx context.Context, t *table.Table, c Committer, req CreateRequest) (*Result, error) {
 	if req.Place.Store == nil {
@@ -58,6 +58,9 @@ func Create(ctx context.Context, t *table.Table, c Committer, req CreateRequest)
 		return nil, err
 	}
 	if err := p.Refuse(); err != nil {
+		return nil, err
+	}
+	if err := mdt.CheckOurs(ctx, req.Place, t.Props, mdt.PartitionDir(p.Index)); err != nil {
 		return nil, err
 	}
 	number, err := nextNumber(ctx, c, req.Place, p)

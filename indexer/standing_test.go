@@ -121,6 +121,6 @@ func TestDamageIsSeenByEveryCommand(t *testing.T) {
 
 // judged is how the command line connects search with coverage.
 func judged(ctx context.Context, t *table.Table, st *mdt.State, index string) (search.Freshness, error) {
-	v, err := coverage.Fresh(ctx, p, t, st, index)
+	v, err := coverage.Fresh(ctx, mdt.Inside(t.Store), t, st, index)
 	return search.Freshness{Fresh: v.Fresh, Reason: v.Reason}, err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 )
 
@@ -11,7 +12,7 @@ import (
 var (
 	// ErrHandedOver says that the index's partition is registered in the table: an aware engine owns it (decision 4).
 	// Nothing may be written any more.
-	ErrHandedOver = fmt.Errorf("handed over to an aware engine: %w", storage.ErrRefused)
+	ErrHandedOver = mdt.ErrHandedOver
 	// ErrNoMDT says that the table has no metadata table, or no longer the one that the state's files were in.
 	ErrNoMDT = fmt.Errorf("metadata table is gone: %w", storage.ErrNotFound)
 	// ErrFilesGone says that files which the state names are missing or have another size: the index is absent.

@@ -107,20 +107,11 @@ func (l *look) checkRestores(st *mdt.State) error {
 	return nil
 }
 
-// checkStage returns ErrHandedOver when one of the index directories belongs to an engine that knows vector indexes: see mdt.HandedOver.
+// checkStage returns ErrHandedOver when one of the index directories belongs to an engine that knows vector indexes: see mdt.CheckOurs.
 func (s *Sink) checkStage(ctx context.Context, p *timeline.Properties, dirs []string) error {
 	for _, dir := range dirs {
-		infos, err := s.list(ctx, s.place.File(dir))
-		if err != nil {
+		if err := mdt.CheckOurs(ctx, s.place, p, dir); err != nil {
 			return err
-		}
-		why, err := mdt.HandedOver(ctx, s.place, p, dir, infos)
-		if err != nil {
-			return err
-		}
-		if why != "" {
-			return &storage.Error{Op: "check", Path: s.place.File(dir), Err: fmt.Errorf("it %s: %w", why, ErrHandedOver),
-				Hint: "an engine that knows vector indexes owns this partition now and nothing is written here any more; unregister it there to go on"}
 		}
 	}
 	return nil

@@ -217,9 +217,9 @@ func TestSweepLeavesRegisteredPartitionsAlone(t *testing.T) {
 	t.Parallel()
 	st, s, clk := built(t, "cow_basic")
 	_ = s.Release(t.Context())
-	orphan := ".hoodie/metadata/vector_index_v_idx/.vector-index-0000-0_20200101000000000.log.1_7427-1-0"
+	orphan := ".hoodie/metadata/vector_index_another/.vector-index-0000-0_20200101000000000.log.1_7427-1-0"
 	st.Put(orphan, []byte("x"), time.Unix(0, 0))
-	st.Put(".hoodie/metadata/vector_index_v_idx/.hoodie_partition_metadata", nil, time.Unix(0, 0))
+	st.Put(".hoodie/metadata/vector_index_another/.hoodie_partition_metadata", nil, time.Unix(0, 0))
 	acquired(t, st, config(clk, "two"))
 	if _, err := st.Stat(t.Context(), orphan); err != nil {
 		t.Errorf("a file in a registered partition was deleted: %v", err)

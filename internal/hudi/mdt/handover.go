@@ -18,6 +18,24 @@ const (
 	metafile           = ".hoodie_partition_metadata"
 )
 
+// ErrHandedOver says that an index's partition is registered in the table: an aware engine owns it (design decision 4). Nothing may be
+// written any more.
+var ErrHandedOver = fmt.Errorf("handed over to an aware engine: %w", storage.ErrRefused)
+
+// CheckOurs is HandedOver as an error of kind ErrHandedOver, with the listing made here. A partition without files is listed, too.
+func CheckOurs(ctx context.Context, place Place, p *timeline.Properties, partition string) error {
+	files, err := place.Store.List(ctx, place.File(partition))
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("list partition: %w", err)
+	}
+	why, err := HandedOver(ctx, place, p, partition, files)
+	if err != nil || why == "" {
+		return err
+	}
+	return &storage.Error{Op: "check", Path: place.File(partition), Err: fmt.Errorf("it %s: %w", why, ErrHandedOver),
+		Hint: "an engine that knows vector indexes owns this partition now and nothing is written here any more; unregister it there to go on"}
+}
+
 // HandedOver returns why the partition of an index belongs to an engine that knows vector indexes (design decision 4); "" if it does
 // not. partition is an Index's Dir, files the listing of that directory, p the data table's properties as they are now. Beside a table
 // only the metafile counts: what the table lists or defines under that name is a partition of its own metadata table.
