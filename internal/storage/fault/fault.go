@@ -1,15 +1,13 @@
-// Package fault wraps a storage.Store and makes chosen calls fail, deterministically.
-//
-// It owns: stopping a process image at the n-th call, before or after the call's effect; one call whose outcome the
-// caller cannot know; a hook at every call; a trace of calls. It refuses to choose calls at random. It may import
-// storage only. Invariant: without a fault configured it changes nothing.
 package fault
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"sync"
+	"time"
 
 	"tidemark/internal/storage"
 )
@@ -48,6 +46,12 @@ type Outcome struct {
 	After bool
 	// Kill stops the process image: this call, and every later one, fails with ErrKilled.
 	Kill bool
+	// Wait is how long the store takes before anything happens. It ends with the call's context.
+	Wait time.Duration
+	// Stale makes a listing show what the directory held when this layer last listed it; a first listing is true.
+	Stale bool
+	// Short makes a write take half of its content, fail with io.ErrShortWrite and leave nothing behind.
+	Short bool
 }
 
 // Store is a fault layer over another store.
@@ -59,6 +63,7 @@ type Store struct {
 	calls  int
 	killed bool
 	trace  []string
+	listed map[string][]storage.Info // the last true listing of each directory
 }
 
 var (
@@ -67,7 +72,9 @@ var (
 )
 
 // New wraps inner.
-func New(inner storage.Store, cfg Config) *Store { return &Store{inner: inner, cfg: cfg} }
+func New(inner storage.Store, cfg Config) *Store {
+	return &Store{inner: inner, cfg: cfg, listed: map[string][]storage.Info{}}
+}
 
 // Calls returns how many calls were made so far, failed ones included.
 func (s *Store) Calls() int {
@@ -90,8 +97,8 @@ func (s *Store) Kill() {
 	s.killed = true
 }
 
-// do counts a call and runs it with its fault.
-func (s *Store) do(op, path string, call func() error) error {
+// do counts a call and runs it with its fault. call gets what Decide said, if anything.
+func (s *Store) do(ctx context.Context, op, path string, call func(Outcome) error) error {
 	s.mu.Lock()
 	s.calls++
 	n := s.calls
@@ -105,15 +112,23 @@ func (s *Store) do(op, path string, call func() error) error {
 	fail := func(err error) error {
 		return &storage.Error{Op: op, Path: path, Err: fmt.Errorf("call %d: %w", n, err)}
 	}
+	var o Outcome
 	if !dead && s.cfg.Decide != nil {
-		o := s.cfg.Decide(op, path)
+		o = s.cfg.Decide(op, path)
+		if o.Wait > 0 {
+			select {
+			case <-time.After(o.Wait):
+			case <-ctx.Done():
+				return fail(ctx.Err())
+			}
+		}
 		if o.Kill {
 			s.Kill()
 			o.Err = ErrKilled
 		}
 		if o.Err != nil {
 			if o.After {
-				_ = call() // the answer was lost
+				_ = call(o) // the answer was lost
 			}
 			return fail(o.Err)
 		}
@@ -123,12 +138,12 @@ func (s *Store) do(op, path string, call func() error) error {
 		return fail(ErrKilled)
 	case stop:
 		if s.cfg.StopAfter {
-			_ = call() // the process is gone before it could see the result
+			_ = call(o) // the process is gone before it could see the result
 		}
 		return fail(ErrKilled)
 	case n == s.cfg.FailAt:
 		if s.cfg.FailAfter {
-			_ = call() // the answer was lost
+			_ = call(o) // the answer was lost
 		}
 		return fail(ErrUnknown)
 	}
@@ -143,12 +158,17 @@ func (s *Store) do(op, path string, call func() error) error {
 			return fail(ErrKilled)
 		}
 	}
-	return call()
+	return call(o)
+}
+
+// shortWrite is the error of a write that broke off. Nobody repeats it: a local disk does so when it is full.
+func shortWrite(op, path string) error {
+	return &storage.Error{Op: op, Path: path, Err: io.ErrShortWrite, Hint: "free space, then run the same command again; nothing is lost"}
 }
 
 // ReadFile implements storage.Store.
 func (s *Store) ReadFile(ctx context.Context, path string) (b []byte, info storage.Info, err error) {
-	err = s.do("read", path, func() (err error) {
+	err = s.do(ctx, "read", path, func(Outcome) (err error) {
 		b, info, err = s.inner.ReadFile(ctx, path)
 		return err
 	})
@@ -160,7 +180,7 @@ func (s *Store) ReadFile(ctx context.Context, path string) (b []byte, info stora
 
 // ReadRange implements storage.Store.
 func (s *Store) ReadRange(ctx context.Context, path string, off, n int64) (b []byte, err error) {
-	err = s.do("range", path, func() (err error) {
+	err = s.do(ctx, "range", path, func(Outcome) (err error) {
 		b, err = s.inner.ReadRange(ctx, path, off, n)
 		return err
 	})
@@ -172,7 +192,7 @@ func (s *Store) ReadRange(ctx context.Context, path string, off, n int64) (b []b
 
 // Stat implements storage.Store.
 func (s *Store) Stat(ctx context.Context, path string) (info storage.Info, err error) {
-	err = s.do("stat", path, func() (err error) {
+	err = s.do(ctx, "stat", path, func(Outcome) (err error) {
 		info, err = s.inner.Stat(ctx, path)
 		return err
 	})
@@ -181,8 +201,19 @@ func (s *Store) Stat(ctx context.Context, path string) (info storage.Info, err e
 
 // List implements storage.Store.
 func (s *Store) List(ctx context.Context, dir string) (list []storage.Info, err error) {
-	err = s.do("list", dir, func() (err error) {
-		list, err = s.inner.List(ctx, dir)
+	err = s.do(ctx, "list", dir, func(o Outcome) (err error) {
+		s.mu.Lock()
+		before, ok := s.listed[dir]
+		s.mu.Unlock()
+		if o.Stale && ok {
+			list = slices.Clone(before)
+			return nil
+		}
+		if list, err = s.inner.List(ctx, dir); err == nil {
+			s.mu.Lock()
+			s.listed[dir] = slices.Clone(list)
+			s.mu.Unlock()
+		}
 		return err
 	})
 	if err != nil {
@@ -193,7 +224,10 @@ func (s *Store) List(ctx context.Context, dir string) (list []storage.Info, err 
 
 // Create implements storage.Store.
 func (s *Store) Create(ctx context.Context, path string, data []byte) (info storage.Info, err error) {
-	err = s.do("create", path, func() (err error) {
+	err = s.do(ctx, "create", path, func(o Outcome) (err error) {
+		if o.Short {
+			return shortWrite("create", path)
+		}
 		info, err = s.inner.Create(ctx, path, data)
 		return err
 	})
@@ -205,7 +239,14 @@ func (s *Store) Create(ctx context.Context, path string, data []byte) (info stor
 
 // CreateFrom implements storage.Store.
 func (s *Store) CreateFrom(ctx context.Context, path string, size int64, open storage.Open) (info storage.Info, err error) {
-	err = s.do("create", path, func() (err error) {
+	err = s.do(ctx, "create", path, func(o Outcome) (err error) {
+		if o.Short {
+			if r, err := open(); err == nil {
+				_, _ = io.CopyN(io.Discard, r, size/2) // what the store took
+				_ = r.Close()                          // only read from
+			}
+			return shortWrite("create", path)
+		}
 		info, err = s.inner.CreateFrom(ctx, path, size, open)
 		return err
 	})
@@ -217,7 +258,10 @@ func (s *Store) CreateFrom(ctx context.Context, path string, size int64, open st
 
 // Replace implements storage.Store.
 func (s *Store) Replace(ctx context.Context, path string, data []byte, tag string) (info storage.Info, err error) {
-	err = s.do("replace", path, func() (err error) {
+	err = s.do(ctx, "replace", path, func(o Outcome) (err error) {
+		if o.Short {
+			return shortWrite("replace", path)
+		}
 		info, err = s.inner.Replace(ctx, path, data, tag)
 		return err
 	})
@@ -229,7 +273,7 @@ func (s *Store) Replace(ctx context.Context, path string, data []byte, tag strin
 
 // Delete implements storage.Store.
 func (s *Store) Delete(ctx context.Context, path string) error {
-	return s.do("delete", path, func() error { return s.inner.Delete(ctx, path) })
+	return s.do(ctx, "delete", path, func(Outcome) error { return s.inner.Delete(ctx, path) })
 }
 
 // SweepTemps implements storage.Sweeper; a no-op when the wrapped store has no temporary files.
@@ -238,7 +282,7 @@ func (s *Store) SweepTemps(ctx context.Context, dir string) (n int, err error) {
 	if !ok {
 		return 0, nil
 	}
-	err = s.do("sweep", dir, func() (err error) {
+	err = s.do(ctx, "sweep", dir, func(Outcome) (err error) {
 		n, err = sw.SweepTemps(ctx, dir)
 		return err
 	})
