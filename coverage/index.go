@@ -169,6 +169,9 @@ func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verd
 		}
 	}
 	for n, i := range v.Due {
+		if _, skipped := l.state.Skipped[i.Requested]; skipped {
+			continue // an operator knows
+		}
 		if q, aside := l.state.Quarantine[i.Requested]; aside {
 			s.set(StateBlocked, fmt.Sprintf("%s %s was set aside after %s: %s", i.Action, i.Requested, count(q.Attempts, "attempt"), q.Reason),
 				l.command("retry", i.Requested))
@@ -201,6 +204,16 @@ func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verd
 	return false, nil
 }
 
+// skippedOnly says whether nothing is due but what an operator has skipped.
+func (l *look) skippedOnly(v Verdict) bool {
+	for _, i := range v.Due {
+		if _, skipped := l.state.Skipped[i.Requested]; !skipped {
+			return false
+		}
+	}
+	return len(v.Due) > 0
+}
+
 // moving fills the states of an index that works.
 func (l *look) moving(ctx context.Context, s *IndexStatus, _ *mdt.Index, v Verdict) (bool, error) {
 	held := v.Frontier.HeldBy
@@ -211,6 +224,9 @@ func (l *look) moving(ctx context.Context, s *IndexStatus, _ *mdt.Index, v Verdi
 			reason += "; " + v.Reason
 		}
 		s.set(StatePaused, reason, l.command("resume", ""))
+	case v.Reason != "" && l.skippedOnly(v):
+		s.set(StateCatchingUp, fmt.Sprintf("%s skipped by an operator, %s first: %s", count(len(v.Due), "commit"), v.Due[0].Requested,
+			l.state.Skipped[v.Due[0].Requested].Reason), l.command("retry", v.Due[0].Requested))
 	case v.Reason != "":
 		s.set(StateCatchingUp, v.Reason, l.command("sync", ""))
 	case s.Degraded > 0:

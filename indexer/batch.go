@@ -63,7 +63,7 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 		}
 		results, err := l.compareUnit(ctx, src, c.due[at:], &req, w, t)
 		if err != nil {
-			return out, err
+			return out, &instantError{c.due[at].Requested, err}
 		}
 		if err := w.done(ctx, results); err != nil {
 			t.Reset()

@@ -75,6 +75,7 @@ type cohort struct {
 	set     markers.Set
 	indexes []*mdt.Index // by name
 	due     []timeline.Instant
+	stopped []string // requested time of the commit that holds what is due after it: see allowed
 }
 
 // cohorts returns the active indexes grouped by what they incorporate of the active timeline, those with most
@@ -95,7 +96,8 @@ func (l *look) cohorts() []cohort {
 		}
 		c := by[key.String()]
 		if c == nil {
-			c = &cohort{set: set, due: set.Due(l.Writes)}
+			c = &cohort{set: set}
+			c.due, c.stopped = allowed(l.state, set.Due(l.Writes))
 			by[key.String()] = c
 		}
 		c.indexes = append(c.indexes, x)

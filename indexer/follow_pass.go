@@ -1,0 +1,335 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tidemark/coverage"
+	from "tidemark/indexer/source"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/sink"
+)
+
+// statusPause is the least time between two questions for a table's status while it catches up.
+const statusPause = 5 * time.Second
+
+// outcome is what became of one look at a table.
+type outcome struct {
+	err     error  // what stopped it
+	waits   bool   // err is no failure: the table waits for something that a later look will find
+	text    string // why the table stands still, for people; "" if it does not
+	standby string // who holds the lease instead of us
+	covered int
+	more    bool // there is more to do at once
+}
+
+// watched is a turn that is under way, and what it holds.
+type watched struct {
+	t     *followed
+	hints []from.Hint
+	timer *time.Timer
+
+	mu   sync.Mutex // guards what follows
+	slot bool       // it has one of the follower's turns
+	told bool       // the hints have been told that the store does not answer
+	over bool
+}
+
+// watch begins to look after a turn: a table whose store does not answer gives its turn to another one and ends what waits for it.
+func (t *followed) watch(hints []from.Hint) *watched {
+	w := &watched{t: t, hints: hints}
+	every := max(t.f.cfg.Stuck/3, time.Millisecond)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(every, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.over {
+			return
+		}
+		w.timer.Reset(every)
+		meter := t.openMeter()
+		if meter == nil {
+			return
+		}
+		if stuck := meter.Stuck(time.Now()); stuck >= t.f.cfg.Stuck {
+			w.release()
+			err := &storage.Error{Op: "follow table", Path: t.cfg.URL, Hint: "look at the store; the table goes on by itself when it answers",
+				Err: fmt.Errorf("its store has not answered for %v", stuck.Round(time.Second))}
+			t.say(func(v *TableView) { v.Reason, v.Error = err.Error(), err.Error() })
+			left, _ := t.take()
+			if w.told {
+				w.hints = nil
+			}
+			for _, h := range append(w.hints, left...) {
+				endHint(h, err)
+			}
+			w.told = true
+		}
+	})
+	return w
+}
+
+// openMeter is the store as it is now, for another goroutine than the loop's.
+func (t *followed) openMeter() *Metered {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.meter
+}
+
+// acquire waits for one of the follower's turns.
+func (w *watched) acquire(ctx context.Context) error {
+	select {
+	case w.t.f.turns <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slot = true
+	return nil
+}
+
+// release gives the turn back. w.mu is held.
+func (w *watched) release() {
+	if w.slot {
+		<-w.t.f.turns
+		w.slot = false
+	}
+}
+
+// end ends the watch and says whether the hints are still to be told.
+func (w *watched) end() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	w.timer.Stop()
+	w.release()
+	return !w.told
+}
+
+// look looks at the table and makes a pass if there is anything to do. loop is the loop's context, which says that no new pass is to
+// begin; ctx is that of the work.
+func (t *followed) look(ctx, loop context.Context, w *watched, whole bool) (o outcome) {
+	if loop.Err() != nil {
+		return outcome{err: loop.Err(), waits: true}
+	}
+	if o, ok := t.open(ctx); !ok {
+		return o
+	}
+	defer func() {
+		if errors.Is(o.err, storage.ErrNotFound) && !t.there(ctx) {
+			o = t.gone(o.err)
+		}
+	}()
+	if t.calm && !whole && time.Since(t.lookedAt) < t.f.cfg.Look {
+		moved, err := t.tables.Reader().Poll(ctx)
+		if err != nil {
+			t.calm = false
+			return outcome{err: fmt.Errorf("look for new commits: %w", err)}
+		}
+		if !moved {
+			return outcome{}
+		}
+	}
+	t.calm, t.lookedAt = false, time.Now()
+	d, err := t.due(ctx)
+	if err == nil && d.any {
+		o = t.pass(ctx, loop, w)
+	} else {
+		o = d.outcome
+		o.err = err
+		t.calm = err == nil && o.text == "" && !d.decided
+	}
+	if o.more && time.Since(t.statusAt) < statusPause {
+		return o
+	}
+	t.status(ctx, &o)
+	return o
+}
+
+// open opens the table if it is not open.
+func (t *followed) open(ctx context.Context) (outcome, bool) {
+	if t.meter != nil {
+		return outcome{}, true
+	}
+	place, err := t.f.cfg.Open(ctx, t.cfg)
+	if err == nil {
+		meter := Meter(place.Store, max(1, t.f.cfg.Calls/t.f.cfg.Passes))
+		place.Store = meter
+		t.place, t.tables = place, table.NewCache(meter)
+		t.setMeter(meter)
+		if t.there(ctx) {
+			return outcome{}, true
+		}
+		t.setMeter(nil)
+		err = &storage.Error{Op: "open table", Path: t.cfg.URL, Err: storage.ErrNotFound}
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return outcome{err: err, waits: true, text: "the table does not exist yet; it is waited for"}, false
+	}
+	return outcome{err: err}, false
+}
+
+func (t *followed) setMeter(m *Metered) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.meter = m
+}
+
+// there says whether there is a table; an answer that cannot be had counts as one.
+func (t *followed) there(ctx context.Context) bool {
+	_, err := t.place.Store.Stat(ctx, table.HoodieDir+"/hoodie.properties")
+	return !errors.Is(err, storage.ErrNotFound)
+}
+
+// gone closes a table that was deleted while it was followed.
+func (t *followed) gone(err error) outcome {
+	t.setMeter(nil)
+	t.committer, t.tables, t.calm = nil, nil, false
+	t.f.cfg.Log.Warn("table is gone", "table", t.cfg.name())
+	return outcome{err: &storage.Error{Op: "follow table", Path: t.cfg.URL, Err: fmt.Errorf("the table is gone: %w", err)}, waits: true,
+		text: "the table was deleted; it is waited for"}
+}
+
+// pass makes one batch in its turn.
+func (t *followed) pass(ctx, parent context.Context, w *watched) outcome {
+	if err := w.acquire(parent); err != nil {
+		return outcome{err: err, waits: true}
+	}
+	if t.committer == nil {
+		opt := t.f.cfg.Sink
+		if opt.TempDir == "" {
+			opt.TempDir = t.f.cfg.Memory.TempDir
+		}
+		sk, err := OpenCommitter(ctx, t.place, CommitterOptions{Sink: opt, Tables: t.tables,
+			Waiting: func(reason string) { t.f.cfg.Log.Info("commit waits", "table", t.cfg.name(), "reason", reason) }})
+		if err != nil {
+			return outcome{err: err}
+		}
+		t.committer = &sk
+	}
+	sk := *t.committer
+	if err := sk.Acquire(ctx); err != nil {
+		var lease *sink.LeaseError
+		if errors.As(err, &lease) {
+			return outcome{err: err, waits: true, standby: lease.Owner, text: "stands by: " + lease.Error()}
+		}
+		return outcome{err: err}
+	}
+	opt := SyncOptions{MaxInstants: maxBatchInstants, Memory: t.f.cfg.Memory, Tables: t.tables, Observer: Observers(t.f.cfg.Observer, seer{t: t}),
+		Table: t.cfg.name(), noticed: t.noticedAt}
+	opt.observe(sk, t.place)
+	res := &SyncResult{}
+	err := loop(ctx, t.place, sk, opt, res)
+	if releaseErr := sk.Release(context.WithoutCancel(ctx)); releaseErr != nil {
+		t.f.cfg.Log.Warn("lease was not given back", "table", t.cfg.name(), "error", releaseErr)
+		err = errors.Join(err, releaseErr)
+	}
+	o := outcome{err: err, covered: res.Processed}
+	if err == nil {
+		clear(t.attempts)
+		// What came after the pass's last look was not looked at if the bound ended it, or a comparison with the whole table.
+		o.more = res.Processed >= opt.MaxInstants || len(res.Reconciled) > 0
+		t.calm = !o.more && !decided(sk.State())
+		return o
+	}
+	o.err = errors.Join(o.err, t.quarantine(ctx, sk, err))
+	return o
+}
+
+// status asks where the indexes stand and tells it.
+func (t *followed) status(ctx context.Context, o *outcome) {
+	all, err := coverage.Status(ctx, t.deps())
+	if err != nil {
+		o.err = errors.Join(o.err, err)
+		return
+	}
+	t.statusAt = time.Now()
+	for i := range all {
+		all[i].Table = t.cfg.name()
+	}
+	var missing []string
+	for _, name := range t.cfg.Indexes {
+		if !slices.ContainsFunc(all, func(s coverage.IndexStatus) bool { return s.Index != nil && *s.Index == name }) {
+			missing = append(missing, name)
+		}
+	}
+	if t.missing = ""; len(missing) > 0 {
+		t.missing = "the configuration names indexes that are not there: " + strings.Join(missing, ", ")
+	}
+	t.standing(all)
+	t.f.cfg.Observer.State(t.cfg.name(), all)
+}
+
+// dueness is what a look found to do.
+type dueness struct {
+	outcome
+	any     bool
+	decided bool
+}
+
+// decided says whether an operator's decision, or the want of one, holds something up: such a table is looked at as a whole every time, so
+// that another decision is noticed at once.
+func decided(st *mdt.State) bool { return st.Paused || len(st.Quarantine)+len(st.Skipped) > 0 }
+
+// due says whether a pass would do anything, without taking the lease.
+func (t *followed) due(ctx context.Context) (dueness, error) {
+	st, _, err := mdt.ReadState(ctx, t.place)
+	if errors.Is(err, storage.ErrNotFound) {
+		return dueness{outcome: outcome{text: "no index yet; it is waited for", waits: true}}, nil
+	}
+	if err != nil {
+		return dueness{}, err
+	}
+	if err := t.tidy(ctx, st); err != nil {
+		return dueness{}, err
+	}
+	if st.Paused {
+		return dueness{outcome: outcome{text: "paused by an operator", waits: true}}, nil
+	}
+	l, err := takeNext(ctx, t.place, t.tables, st)
+	if err != nil {
+		return dueness{}, err
+	}
+	m := &memo{}
+	if err := l.setAside(m); err != nil {
+		return dueness{}, err
+	}
+	if err := l.reachBack(ctx, m); err != nil {
+		return dueness{}, err
+	}
+	all := l.cohorts()
+	if len(all) == 0 && m.aside == nil {
+		return dueness{outcome: outcome{text: "no index yet; it is waited for", waits: true}}, nil
+	}
+	fresh, err := l.undone(ctx)
+	if err != nil {
+		return dueness{}, err
+	}
+	d := dueness{any: len(fresh) > 0 || st.Intent != nil, decided: decided(st)}
+	for _, c := range all {
+		if err := l.check(ctx, c); err != nil {
+			return dueness{}, err
+		}
+		d.any = d.any || len(c.due) > 0 || l.moves(c)
+		for _, x := range c.indexes {
+			d.any = d.any || x.Reconcile != "" && len(c.stopped) == 0
+		}
+		if len(c.stopped) > 0 {
+			d.text = "commit " + c.stopped[0] + " was set aside after repeated failures: an operator must retry or skip it"
+			d.waits = true
+		}
+	}
+	if !d.any {
+		return d, m.aside
+	}
+	return d, nil
+}

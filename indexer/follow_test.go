@@ -1,0 +1,697 @@
+package indexer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tidemark/coverage"
+	"tidemark/generation"
+	"tidemark/indexer"
+	"tidemark/indexer/source"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/internal/storage/fault"
+	"tidemark/internal/storage/mem"
+	"tidemark/timeline"
+)
+
+// afterwards is later than every instant of the recorded tables: a bubble's clock begins in the year 2000.
+var afterwards = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// lateTable is a recorded table whose writer commits when the test says so.
+type lateTable struct {
+	st   *mem.Store
+	held map[string][]byte // files of the timeline that are not there yet
+	due  []timeline.Instant
+}
+
+// late takes all commits but the first from a copy of a recorded table, which has an index of that one.
+func late(t *testing.T, name string) *lateTable {
+	t.Helper()
+	l := indexed(t, name)
+	return &lateTable{st: l.st.Clone(), held: maps.Clone(l.held), due: slices.Clone(l.due)}
+}
+
+var indexedTables sync.Map // fixture name → *lateTable
+
+func indexed(t *testing.T, name string) *lateTable {
+	if l, ok := indexedTables.Load(name); ok {
+		return l.(*lateTable)
+	}
+	st := store(t, name)
+	p := mdt.Inside(st)
+	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, p)}, map[string]string{"vector.num_clusters": "3"})
+	tb, err := table.Open(t.Context(), st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, _, err := mdt.ReadState(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lateTable{st: st, held: map[string][]byte{}}
+	set := indexer.SetOf(state.Indexes["embedding_idx"])
+	for _, i := range tb.Timeline.Writes() {
+		if !set.Has(i) {
+			l.due = append(l.due, i)
+		}
+	}
+	for _, f := range st.Paths() {
+		for _, i := range l.due {
+			if path.Dir(f) == ".hoodie/timeline" && strings.HasPrefix(path.Base(f), i.Requested) {
+				b, _, err := st.ReadFile(t.Context(), f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.held[f] = b
+				if err := st.Delete(t.Context(), f); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	indexedTables.Store(name, l)
+	return l
+}
+
+// commit lets the writer commit its next instant.
+func (l *lateTable) commit(t testing.TB) timeline.Instant {
+	t.Helper()
+	i := l.due[0]
+	l.due = l.due[1:]
+	for f, b := range l.held {
+		if strings.HasPrefix(path.Base(f), i.Requested) {
+			if _, err := l.st.Create(t.Context(), f, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return i
+}
+
+// following is a follower under way.
+type following struct {
+	*indexer.Follower
+	t    testing.TB
+	stop func() error
+}
+
+// launch runs a follower of stores by name. Call it in a bubble.
+func launch(t testing.TB, cfg indexer.FollowConfig, stores map[string]storage.Store, tables ...indexer.TableConfig) *following {
+	t.Helper()
+	if cfg.Open == nil {
+		cfg.Open = func(_ context.Context, c indexer.TableConfig) (mdt.Place, error) {
+			st := stores[c.URL]
+			if st == nil {
+				return mdt.Place{}, &storage.Error{Op: "open", Path: c.URL, Err: storage.ErrNotFound}
+			}
+			return mdt.Inside(st), nil
+		}
+	}
+	if tables == nil {
+		for url := range stores {
+			tables = append(tables, indexer.TableConfig{URL: url})
+		}
+	}
+	f, err := indexer.NewFollower(cfg, tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	return &following{Follower: f, t: t, stop: sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})}
+}
+
+// view is what the follower knows of a table.
+func (f *following) view(name string) indexer.TableView {
+	f.t.Helper()
+	v, ok := f.Table(name)
+	if !ok {
+		f.t.Fatalf("table %s is not followed", name)
+	}
+	return v
+}
+
+// inBubble runs a test in the year of the tables.
+func inBubble(t *testing.T, fn func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(afterwards))
+		fn(t)
+	})
+}
+
+// coveredOf are the commits that have a marker, each once, or the test fails.
+func coveredOf(t testing.TB, st storage.Store) map[string]bool {
+	t.Helper()
+	all, err := coverage.Markers(t.Context(), coverage.Deps{Place: mdt.Inside(st)}, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, m := range all {
+		if out[m.Requested] {
+			t.Fatalf("commit %s has two markers", m.Requested)
+		}
+		out[m.Requested] = true
+	}
+	return out
+}
+
+// Whatever hints do, every commit is covered within one interval and what a pass takes; a hint makes it at once; a look without news
+// is one listing.
+func TestFollowPollsAndIsWoken(t *testing.T) {
+	t.Parallel()
+	l := late(t, "mor_basic")
+	inBubble(t, func(t *testing.T) {
+		calls := fault.New(l.st, fault.Config{})
+		f := launch(t, indexer.FollowConfig{Interval: 10 * time.Second, Look: time.Hour}, map[string]storage.Store{"/t": calls})
+		synctest.Wait()
+		if ok, why := f.Ready(); !ok {
+			t.Fatalf("not ready after the first look: %s", why)
+		}
+		if v := f.view("/t"); !v.Fresh || v.State != coverage.StateFresh || v.Looks != 1 {
+			t.Fatalf("after the first look: %+v", v)
+		}
+		time.Sleep(15 * time.Second) // the eager looks are over
+		before, looks := len(calls.Trace()), f.view("/t").Looks
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		seen := calls.Trace()[before:]
+		if n := f.view("/t").Looks - looks; int64(len(seen)) != n || n < 6 || n > 7 {
+			t.Errorf("%d looks in a minute took %d calls: %q", n, len(seen), seen)
+		}
+		i := l.commit(t)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if !coveredOf(t, l.st)[i.Requested] {
+			t.Errorf("commit %s is not covered within an interval", i.Requested)
+		}
+		time.Sleep(time.Minute)
+		i = l.commit(t)
+		told := make(chan error, 1)
+		f.Hint(source.Hint{Table: "file:///t/", Instant: i.Requested, Done: func(err error) { told <- err }})
+		began := time.Now()
+		if err := <-told; err != nil {
+			t.Error(err)
+		}
+		if !coveredOf(t, l.st)[i.Requested] || time.Since(began) > time.Second {
+			t.Errorf("commit %s after a hint: covered %v after %v", i.Requested, coveredOf(t, l.st)[i.Requested], time.Since(began))
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A storm of hints is one pass, and every one of them is told of its end.
+func TestHintsCollapse(t *testing.T) {
+	t.Parallel()
+	l := late(t, "mor_basic")
+	inBubble(t, func(t *testing.T) {
+		seen := &recorder{}
+		f := launch(t, indexer.FollowConfig{Observer: seen}, map[string]storage.Store{"/t": l.st})
+		synctest.Wait()
+		before := f.view("/t").Looks
+		i := l.commit(t)
+		var told, unknown, refused atomic.Int64
+		for range 12_000 {
+			f.Hint(source.Hint{Table: "/t", Instant: i.Requested, Done: func(err error) {
+				if told.Add(1); errors.Is(err, storage.ErrRefused) {
+					refused.Add(1)
+				}
+			}})
+		}
+		f.Hint(source.Hint{Table: "/other", Done: func(err error) {
+			if errors.Is(err, storage.ErrNotFound) {
+				unknown.Add(1)
+			}
+		}})
+		synctest.Wait()
+		if n := f.view("/t").Looks - before; n > 3 {
+			t.Errorf("%d looks for one commit", n)
+		}
+		if told.Load() != 12_000 || unknown.Load() != 1 || f.Unknown() != 1 {
+			t.Errorf("told %d of 12000 (%d refused), %d of unknown tables", told.Load(), refused.Load(), unknown.Load())
+		}
+		if len(seen.covered) != 1 || !coveredOf(t, l.st)[i.Requested] {
+			t.Errorf("covered %+v", seen.covered)
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A table that does not exist yet is waited for, one without an index too, one that is deleted again; none of them stops others.
+func TestTablesThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	l, other := late(t, "mor_basic"), late(t, "cow_basic")
+	bare := store(t, "mor_basic")
+	inBubble(t, func(t *testing.T) {
+		stores := map[string]storage.Store{"/ok": other.st, "/bare": bare}
+		var mu sync.Mutex
+		f := launch(t, indexer.FollowConfig{Open: func(_ context.Context, c indexer.TableConfig) (mdt.Place, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if st := stores[c.URL]; st != nil {
+				return mdt.Inside(st), nil
+			}
+			return mdt.Place{}, &storage.Error{Op: "open", Path: c.URL, Err: storage.ErrNotFound}
+		}}, nil, indexer.TableConfig{URL: "/ok"}, indexer.TableConfig{URL: "/late", Indexes: []string{"embedding_idx", "gone_idx"}}, indexer.TableConfig{URL: "/bare"})
+		synctest.Wait()
+		if v := f.view("/late"); !strings.Contains(v.Reason, "does not exist yet") || v.Error != "" {
+			t.Errorf("a table that is not there: %+v", v)
+		}
+		if v := f.view("/bare"); !strings.Contains(v.Reason, "no index yet") || v.State != coverage.StateAbsent {
+			t.Errorf("a table without an index: %+v", v)
+		}
+		if ok, why := f.Ready(); !ok {
+			t.Errorf("not ready: %s", why)
+		}
+		mu.Lock()
+		stores["/late"] = l.st
+		mu.Unlock()
+		i := l.commit(t)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if v := f.view("/late"); !v.Fresh || !coveredOf(t, l.st)[i.Requested] || !strings.Contains(v.Reason, "gone_idx") {
+			t.Errorf("a table that came late: %+v", v)
+		}
+		for _, file := range l.st.Paths() {
+			if err := l.st.Delete(t.Context(), file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if v := f.view("/late"); !strings.Contains(v.Reason, "deleted") {
+			t.Errorf("a table that was deleted: %+v", v)
+		}
+		i = other.commit(t)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if !coveredOf(t, other.st)[i.Requested] {
+			t.Error("the other table is not followed")
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Pause holds over restarts and is lifted by resume; lag goes on being counted.
+func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
+	l := late(t, "mor_basic")
+	inBubble(t, func(t *testing.T) {
+		stores := map[string]storage.Store{"/t": l.st}
+		p := mdt.Inside(l.st)
+		if d, err := indexer.Pause(t.Context(), p); err != nil || !d.Paused {
+			t.Fatalf("pause: %+v, %v", d, err)
+		}
+		var f *following
+		for range 2 { // the second one is a restart
+			f = launch(t, indexer.FollowConfig{}, stores)
+			l.commit(t)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			v := f.view("/t")
+			if len(coveredOf(t, l.st)) != 0 || v.State != coverage.StatePaused || len(v.Indexes) != 1 || *v.Indexes[0].LagInstants == 0 || v.Error != "" {
+				t.Fatalf("paused: %+v", v)
+			}
+			if err := f.stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		f = launch(t, indexer.FollowConfig{}, stores)
+		synctest.Wait()
+		if d, err := indexer.Resume(t.Context(), p); err != nil || d.Paused {
+			t.Fatalf("resume: %+v, %v", d, err)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if v := f.view("/t"); !v.Fresh || len(coveredOf(t, l.st)) != 2 {
+			t.Errorf("resumed: %+v", v)
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A commit that cannot be compared is tried again with growing pauses, set aside after some, passed over when an operator says so,
+// and covered once it has been repaired. The frontier never moves over it.
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	l := late(t, "cow_basic")
+	inBubble(t, func(t *testing.T) {
+		p := mdt.Inside(l.st)
+		bad := l.commit(t)
+		tb, err := table.Open(t.Context(), l.st)
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta, err := tb.Commit(t.Context(), bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := meta.Stats[0].Path
+		whole, info, err := l.st.ReadFile(t.Context(), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err = l.st.Replace(t.Context(), file, slices.Concat(whole[:len(whole)-8], make([]byte, 8)), info.Tag); err != nil {
+			t.Fatal(err)
+		}
+		seen := &recorder{}
+		f := launch(t, indexer.FollowConfig{Attempts: 3, Observer: seen}, map[string]storage.Store{"/t": l.st})
+		time.Sleep(1500 * time.Millisecond)
+		if v := f.view("/t"); v.Error == "" || v.Failures == 0 || v.RetryAt.IsZero() {
+			t.Errorf("a pass that failed: %+v", v)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		v := f.view("/t")
+		if v.State != coverage.StateBlocked || !strings.Contains(v.Indexes[0].Reason, "set aside after 3 attempts") || v.Error != "" {
+			t.Fatalf("after three failures: %+v", v)
+		}
+		frontier := v.Indexes[0].Frontier
+		next := l.commit(t)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(coveredOf(t, l.st)) != 0 {
+			t.Error("a commit after the one set aside was marked before an operator decided")
+		}
+		if _, err := indexer.Skip(t.Context(), p, bad.Completed, ""); !errors.Is(err, storage.ErrRefused) {
+			t.Errorf("skip without a reason: %v", err)
+		}
+		if _, err := indexer.Skip(t.Context(), p, "20000101000000000", "x"); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("skip what is not there: %v", err)
+		}
+		d, err := indexer.Skip(t.Context(), p, bad.Completed, "the file is lost")
+		if err != nil || !slices.Equal(d.Skipped, []string{bad.Requested}) || !slices.Equal(d.Quarantined, d.Skipped) {
+			t.Fatalf("skip: %+v, %v", d, err)
+		}
+		if !f.Wake("/t") {
+			t.Error("no such table")
+		}
+		synctest.Wait()
+		v = f.view("/t")
+		if got := coveredOf(t, l.st); !got[next.Requested] || got[bad.Requested] {
+			t.Errorf("after the skip, covered %v; %+v", got, v)
+		}
+		if now := v.Indexes[0].Frontier; v.Fresh || v.State == coverage.StateBlocked || *now != *frontier || *v.Indexes[0].LagInstants != 1 {
+			t.Errorf("after the skip: frontier %v, was %v: %+v", now, frontier, v)
+		}
+		if _, err := l.st.Replace(t.Context(), file, whole, info.Tag); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := indexer.Retry(t.Context(), p, "20000101000000000"); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("retry what was not set aside: %v", err)
+		}
+		if d, err := indexer.Retry(t.Context(), p, bad.Requested); err != nil || len(d.Skipped)+len(d.Quarantined) != 0 {
+			t.Fatalf("retry: %+v, %v", d, err)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if v := f.view("/t"); !v.Fresh || !coveredOf(t, l.st)[bad.Requested] {
+			t.Errorf("after the repair: %+v", v)
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// hung is a store that stops to answer, as a dead network mount does: not even a cancelled call comes back.
+type hung struct {
+	storage.Store
+	on      atomic.Bool
+	release chan struct{}
+}
+
+func (h *hung) List(ctx context.Context, dir string) ([]storage.Info, error) {
+	if h.on.Load() {
+		<-h.release
+	}
+	return h.Store.List(ctx, dir)
+}
+
+// A store that does not answer takes nobody else's turn, hints of its table are told so, and the end of the daemon is not held up.
+func TestStuckTable(t *testing.T) {
+	t.Parallel()
+	stuck, other := late(t, "mor_basic"), late(t, "cow_basic")
+	inBubble(t, func(t *testing.T) {
+		h := &hung{Store: stuck.st, release: make(chan struct{})}
+		f := launch(t, indexer.FollowConfig{Passes: 1}, map[string]storage.Store{"/stuck": h, "/ok": other.st})
+		synctest.Wait()
+		stuck.commit(t)
+		h.on.Store(true)
+		told := make(chan error, 2)
+		f.Hint(source.Hint{Table: "/stuck", Done: func(err error) { told <- err }})
+		time.Sleep(5 * time.Second)
+		f.Hint(source.Hint{Table: "/stuck", Done: func(err error) { told <- err }})
+		for range 2 {
+			if err := <-told; err == nil || !strings.Contains(err.Error(), "has not answered") {
+				t.Errorf("told %v", err)
+			}
+		}
+		if v := f.view("/stuck"); !strings.Contains(v.Reason, "has not answered") {
+			t.Errorf("stuck: %+v", v)
+		}
+		i := other.commit(t)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if !coveredOf(t, other.st)[i.Requested] {
+			t.Error("a stuck table holds another one up")
+		}
+		began := time.Now()
+		err := f.stop()
+		if err == nil || !strings.Contains(err.Error(), "/stuck") || time.Since(began) > 10*time.Second {
+			t.Errorf("end after %v: %v", time.Since(began), err)
+		}
+		close(h.release)
+	})
+}
+
+// Tables come, go and change while others are followed, and what a table is told twice is refused.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	a, b := late(t, "mor_basic"), late(t, "cow_basic")
+	inBubble(t, func(t *testing.T) {
+		stores := map[string]storage.Store{"/a": a.st, "/b": b.st}
+		f := launch(t, indexer.FollowConfig{}, stores, indexer.TableConfig{URL: "/a"})
+		synctest.Wait()
+		looks := f.view("/a").Looks
+		for _, list := range [][]indexer.TableConfig{
+			{{URL: "/a"}, {URL: "file:///a/"}}, {{URL: "/a", Name: "x"}, {URL: "/b", Name: "x"}}, {{URL: ""}},
+			{{URL: "/a", Aliases: []string{"/mnt/b"}}, {URL: "/b", Aliases: []string{"/mnt/b"}}},
+		} {
+			if err := f.SetTables(list); !errors.Is(err, storage.ErrRefused) {
+				t.Errorf("%+v: %v", list, err)
+			}
+		}
+		if err := f.SetTables([]indexer.TableConfig{{URL: "/a"}, {URL: "/b", Name: "bee", Aliases: []string{"/mnt/b"}}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if v := f.view("bee"); !v.Fresh || f.view("/a").Looks != looks {
+			t.Errorf("a table more: %+v", v)
+		}
+		i := b.commit(t)
+		f.Hint(source.Hint{Table: "file:/mnt/b"})
+		synctest.Wait()
+		if !coveredOf(t, b.st)[i.Requested] {
+			t.Error("a hint by an alias woke nobody")
+		}
+		if err := f.SetTables([]indexer.TableConfig{{URL: "/b", Name: "bee", Interval: time.Minute}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, ok := f.Table("/a"); ok || f.Wake("/a") {
+			t.Error("a table that was taken out is followed")
+		}
+		a.commit(t)
+		i = b.commit(t)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(coveredOf(t, a.st)) != 0 || !coveredOf(t, b.st)[i.Requested] {
+			t.Error("after the change the wrong tables are followed")
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Two daemons on one table: one works, the other stands by and says who does, and takes over when it is killed.
+func TestStandsBy(t *testing.T) {
+	t.Parallel()
+	l := late(t, "mor_basic")
+	inBubble(t, func(t *testing.T) {
+		owner, err := indexer.OpenCommitter(t.Context(), mdt.Inside(l.st), indexer.CommitterOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := owner.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cfg := indexer.FollowConfig{}
+		cfg.Sink.Host, cfg.Sink.PID, cfg.Sink.Alive = "other", 1, func(int) bool { return true }
+		f := launch(t, cfg, map[string]storage.Store{"/t": l.st})
+		i := l.commit(t)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if v := f.view("/t"); v.StandsBy != owner.Owner() || v.Error != "" || v.State != coverage.StateCatchingUp {
+			t.Errorf("while another one has the lease: %+v", v)
+		}
+		if err := owner.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if v := f.view("/t"); v.StandsBy != "" || !coveredOf(t, l.st)[i.Requested] {
+			t.Errorf("afterwards: %+v", v)
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Random schedules of commits with hints that are lost, doubled, late or wrong, of daemons that are killed at any call or stopped, one or
+// two at a time, and of operators that pause and resume: in the end every commit has exactly one marker and the index is that of an undisturbed run.
+func TestRandomSchedules(t *testing.T) {
+	t.Parallel()
+	schedules := 60
+	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
+		schedules = 500
+	}
+	want := map[string]outcome{}
+	names := []string{"mor_basic", "cow_basic"}
+	for _, name := range names {
+		l := late(t, name)
+		for len(l.due) > 0 {
+			l.commit(t)
+		}
+		if _, err := indexer.Sync(t.Context(), mdt.Inside(l.st), indexer.SyncOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want[name] = outcomeOf(t, mdt.Inside(l.st))
+	}
+	for seed := range schedules {
+		name := names[seed%len(names)]
+		l := late(t, name)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) { schedule(t, l, uint64(seed), want[name]) })
+		})
+	}
+}
+
+func schedule(t *testing.T, l *lateTable, seed uint64, want outcome) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	n := func(most int) int { return r.IntN(most) }
+	p := mdt.Inside(l.st)
+	all := slices.Clone(l.due)
+	var daemons []*following
+	start := func() {
+		var st storage.Store = l.st
+		if n(2) == 0 {
+			st = fault.New(l.st, fault.Config{StopAt: 1 + n(150), StopAfter: n(2) == 0})
+		}
+		cfg := indexer.FollowConfig{Interval: 5 * time.Second}
+		cfg.Sink = dead()
+		if len(daemons) > 0 { // a neighbour, not a successor
+			cfg.Sink.Alive = func(int) bool { return true }
+		}
+		daemons = append(daemons, launch(t, cfg, map[string]storage.Store{"/t": st}))
+	}
+	var hints []source.Hint
+	for step := 0; len(l.due) > 1 || step < 12; step++ {
+		switch n(9) {
+		case 0, 1:
+			if len(l.due) > 1 { // one is left for the last daemon
+				i := l.commit(t)
+				for range n(4) { // none: it is lost
+					hints = append(hints, source.Hint{Table: "/t", Instant: i.Requested})
+				}
+			}
+		case 2, 3: // one of them, late and out of order; or a wrong one
+			h := source.Hint{Table: "/t", Instant: "20260101000000000"}
+			if len(hints) > 0 {
+				at := n(len(hints))
+				h = hints[at]
+				hints = slices.Delete(hints, at, at+1)
+			}
+			for _, d := range daemons {
+				d.Hint(h)
+			}
+		case 4:
+			if len(daemons) < 2 {
+				start()
+			}
+		case 5:
+			if len(daemons) > 0 {
+				_ = daemons[0].stop()
+				daemons = daemons[1:]
+			}
+		case 6:
+			if _, err := indexer.Pause(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		case 7:
+			if _, err := indexer.Resume(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		case 8:
+			time.Sleep(time.Duration(n(20_000)) * time.Millisecond)
+		}
+	}
+	for _, d := range daemons {
+		_ = d.stop()
+	}
+	if _, err := indexer.Resume(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	cfg := indexer.FollowConfig{Look: 10 * time.Hour} // nothing but polls
+	cfg.Sink = dead()
+	last := launch(t, cfg, map[string]storage.Store{"/t": l.st})
+	time.Sleep(time.Duration(n(120_000)) * time.Millisecond)
+	l.commit(t)
+	time.Sleep(2 * time.Minute)
+	synctest.Wait()
+	if v := last.view("/t"); !v.Fresh {
+		t.Errorf("in the end: %+v", v)
+	}
+	if err := last.stop(); err != nil {
+		t.Error(err)
+	}
+	got := coveredOf(t, l.st)
+	for _, i := range all {
+		if !got[i.Requested] {
+			t.Errorf("commit %s has no marker", i.Requested)
+		}
+	}
+	now := outcomeOf(t, p)
+	if len(got) != len(all) || fmt.Sprint(now) != fmt.Sprint(want) {
+		t.Errorf("got %v\nwant %v", now, want)
+	}
+}
