@@ -44,7 +44,7 @@ func (s *Sink) acquire(ctx context.Context) error {
 	case errors.Is(err, storage.ErrNotFound) && s.cfg.Create:
 		_, err = s.look(ctx)
 	case err == nil:
-		err = s.checkOurs(ctx, first)
+		err = s.checkBefore(ctx, first)
 	}
 	if err != nil {
 		return err

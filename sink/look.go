@@ -38,6 +38,11 @@ func (s *Sink) look(ctx context.Context) (*look, error) {
 		return nil, fmt.Errorf("check table: %w", err)
 	}
 	l.mdtProps, l.mdt, err = timeline.Open(ctx, s.place.Store, s.place.File(".hoodie"))
+	if errors.Is(err, storage.ErrNotFound) && s.place.IsBeside() {
+		// Our own metadata table has no timeline folder before its first commit.
+		l.mdt = &timeline.Timeline{}
+		l.mdtProps, err = timeline.LoadProperties(ctx, s.place.Store, s.place.File(".hoodie"))
+	}
 	if errors.Is(err, storage.ErrNotFound) {
 		hint := "a writer with hoodie.metadata.enable=false deletes it: enable it, write once, then create the index again"
 		if s.place.IsBeside() {
@@ -129,6 +134,18 @@ func (s *Sink) checkOurs(ctx context.Context, st *mdt.State) error {
 		return fmt.Errorf("read table: %w", err)
 	}
 	return s.checkStage(ctx, p, all)
+}
+
+// checkBefore looks whether anything may be written for a state, before the lease is taken.
+func (s *Sink) checkBefore(ctx context.Context, st *mdt.State) error {
+	if err := s.checkOurs(ctx, st); err != nil || st.Table == nil {
+		return err
+	}
+	p, data, err := timeline.Open(ctx, s.place.Store, dataDir)
+	if err != nil {
+		return fmt.Errorf("read data timeline: %w", err)
+	}
+	return s.checkTable(ctx, &look{dataProps: p, data: data}, st)
 }
 
 // checkTable refuses a state that lies beside another table than the one that was looked at.
