@@ -101,7 +101,11 @@ func (s *Store) create(ctx context.Context, path string, size int64, open storag
 	return storage.Info{}, err
 }
 
-// Replace implements storage.Store.
+// ErrUnknown says that an attempt to replace had no answer and a later one found other content than the tag's, which is not the
+// caller's: the write did not take place, or somebody wrote since.
+var ErrUnknown = errors.New("an answer was lost and the content changed, so the outcome is unknown")
+
+// Replace implements storage.Store. See ErrUnknown.
 func (s *Store) Replace(ctx context.Context, path string, data []byte, tag string) (info storage.Info, err error) {
 	unknown, err := s.do(ctx, int64(len(data)), func(ctx context.Context) (err error) {
 		info, err = s.inner.Replace(ctx, path, data, tag)
@@ -122,8 +126,7 @@ func (s *Store) Replace(ctx context.Context, path string, data []byte, tag strin
 		readErr = errors.New("it holds something else now")
 	}
 	// Not a conflict: the caller's write may have been there before what is there now.
-	return storage.Info{}, &storage.Error{Op: "replace", Path: path,
-		Err: fmt.Errorf("an answer was lost and the content changed, so the outcome is unknown: %w", readErr)}
+	return storage.Info{}, &storage.Error{Op: "replace", Path: path, Err: fmt.Errorf("%w: %w", ErrUnknown, readErr)}
 }
 
 // text hides the kind of an error that says nothing about the call it is reported for.

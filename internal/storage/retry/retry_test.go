@@ -89,7 +89,7 @@ func TestRepeatsWhileItHelps(t *testing.T) {
 		{"a blip", time.Minute, time.Second, true, time.Second, 15 * time.Second},
 		{"throttled for 100 s", 2 * time.Minute, 100 * time.Second, true, 100 * time.Second, 110 * time.Second},
 		{"never clears", time.Minute, time.Hour, false, 50 * time.Second, time.Minute},
-		{"out of reach", 10 * time.Second, time.Hour, false, 5 * time.Second, 10 * time.Second},
+		{"out of reach", 10 * time.Second, time.Hour, false, 1500 * time.Millisecond, 10 * time.Second},
 		{"longer than the budget", time.Hour, time.Hour, false, 110 * time.Second, 2 * time.Minute},
 		{"not worth it", 0, time.Second, false, 0, 0},
 	} {
