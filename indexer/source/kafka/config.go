@@ -35,7 +35,8 @@ type Config struct {
 	// SASL says who we are.
 	SASL SASL
 
-	// MaxMessage is the largest message, in bytes, that is looked into; a larger one is set aside. Defaults to 8 MiB.
+	// MaxMessage is the largest message, in bytes, that is looked into; a larger one is set aside, and so is a batch of messages that would unpack
+	// to more than four times as much. Defaults to 8 MiB.
 	MaxMessage int
 	// MaxOutstanding is how many messages of one partition may wait for the end of their pass; beyond it the oldest are let go:
 	// counted, and left to polling. Defaults to 10,000.
@@ -149,26 +150,30 @@ func (c *Config) options() ([]kgo.Opt, error) {
 		kgo.ConsumerGroup(c.Group),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.BlockRebalanceOnPoll(),
-		kgo.AutoCommitMarks(),
-		kgo.AutoCommitInterval(c.CommitInterval),
+		kgo.DisableAutoCommit(),
 		kgo.RebalanceTimeout(c.HandOver + 40*time.Second),
 		// A group that is new reads what is there: at worst a few more looks at tables.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxBytes(8 << 20),
 		kgo.FetchMaxPartitionBytes(1 << 20),
-		kgo.MaxDecompressBatchBytes(max(64<<20, 2*c.MaxMessage)),
+		kgo.MaxDecompressBatchBytes(4 * c.MaxMessage),
 		// A topic that is created later is found, and a broker that comes back, in seconds.
 		kgo.MetadataMaxAge(30 * time.Second),
 		kgo.RetryBackoffFn(backoff),
+	}
+	dial := c.dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialing}).DialContext
 	}
 	if c.TLS.Enabled {
 		t, err := c.TLS.config()
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, kgo.DialTLSConfig(t))
+		dial = encrypted(dial, t)
 	}
+	opts = append(opts, kgo.Dialer(dial))
 	switch c.SASL.Mechanism {
 	case "PLAIN":
 		opts = append(opts, kgo.SASL(plain.Auth{User: c.SASL.User, Pass: c.SASL.Password}.AsMechanism()))
@@ -177,10 +182,33 @@ func (c *Config) options() ([]kgo.Opt, error) {
 	case "SCRAM-SHA-512":
 		opts = append(opts, kgo.SASL(scram.Auth{User: c.SASL.User, Pass: c.SASL.Password}.AsSha512Mechanism()))
 	}
-	if c.dial != nil {
-		opts = append(opts, kgo.Dialer(c.dial))
-	}
 	return opts, nil
+}
+
+// dialing bounds one try to connect.
+const dialing = 10 * time.Second
+
+// encrypted is dial with TLS on top.
+func encrypted(dial func(context.Context, string, string) (net.Conn, error), c *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		raw, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		own := c.Clone()
+		if own.ServerName == "" {
+			if own.ServerName, _, err = net.SplitHostPort(addr); err != nil {
+				return nil, errors.Join(err, raw.Close())
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, dialing)
+		defer cancel()
+		conn := tls.Client(raw, own)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, raw.Close())
+		}
+		return conn, nil
+	}
 }
 
 // backoff is the wait before try n+1: from 250 ms up to 10 s.

@@ -19,13 +19,17 @@ import (
 type Source struct {
 	cfg  Config
 	opts []kgo.Opt
-	link link // is the broker there
 	tell teller
+	link link // is the broker there
 
-	mu     sync.Mutex
-	held   map[place]*held // partitions that are ours
-	seen   map[string]place
-	counts Counts
+	mu         sync.Mutex
+	held       map[place]*held           // partitions that are ours
+	marked     map[place]kgo.EpochOffset // done, to be committed
+	member     bool                      // of the group: held is what we have been given
+	settled    bool                      // and it is not being shared out anew
+	partitions int                       // of the topic; 0: not known
+	seen       map[string]place          // where messages of a table came, in partitions that are ours
+	counts     Counts
 }
 
 var _ source.Source = (*Source)(nil)
@@ -41,9 +45,9 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{cfg: cfg, opts: opts, held: map[place]*held{}, seen: map[string]place{}}
+	s := &Source{cfg: cfg, opts: opts, held: map[place]*held{}, marked: map[place]kgo.EpochOffset{}, seen: map[string]place{}}
 	s.counts.SetAside = map[string]int64{}
-	s.link.log, s.tell.log = cfg.Log, cfg.Log
+	s.tell.log, s.link.tell = cfg.Log, &s.tell
 	return s, nil
 }
 
@@ -62,8 +66,15 @@ func (s *Source) Run(ctx context.Context, deliver func(source.Hint)) error {
 	if err != nil {
 		return &storage.Error{Op: "start", Path: "source kafka", Err: err, Hint: "correct the settings of the source"}
 	}
-	// Closing leaves the group, which gives up the partitions: see revoked.
-	defer cl.CloseAllowingRebalance()
+	working, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { s.commitLoop(working, cl) })
+	wg.Go(func() { s.watch(working, cl) })
+	defer func() {
+		stop()
+		wg.Wait()
+		s.leave(cl)
+	}()
 	for ctx.Err() == nil {
 		fetches := cl.PollRecords(ctx, 500)
 		fetches.EachError(func(topic string, partition int32, err error) { s.failed(cl, topic, partition, err) })
@@ -74,9 +85,27 @@ func (s *Source) Run(ctx context.Context, deliver func(source.Hint)) error {
 	return nil
 }
 
+// leaving bounds how long a broker that does not answer keeps Run from ending.
+const leaving = 3 * time.Second
+
+// leave gives the partitions up (see revoked), so that others have them at once, and closes the connections.
+func (s *Source) leave(cl *kgo.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaving)
+	defer cancel()
+	cl.AllowRebalance()
+	if err := cl.LeaveGroupContext(ctx); err != nil {
+		s.tell.say("leave", "the group was not told that we leave; it finds out when our session ends", "error", err)
+	}
+	cl.CloseAllowingRebalance()
+	s.mu.Lock()
+	s.member, s.settled = false, false
+	clear(s.marked)
+	s.mu.Unlock()
+}
+
 // take delivers what a message tells of, or sets it aside.
 func (s *Source) take(r *kgo.Record, now time.Time, deliver func(source.Hint)) {
-	s.link.up()
+	s.link.read(nil)
 	at := place{r.Topic, r.Partition}
 	c, why := parse(r.Value, s.cfg.MaxMessage)
 	s.mu.Lock()
@@ -84,7 +113,7 @@ func (s *Source) take(r *kgo.Record, now time.Time, deliver func(source.Hint)) {
 	s.counts.Messages++
 	if why != "" {
 		s.counts.SetAside[why]++
-	} else if c.TableName != "" {
+	} else if c.TableName != "" && h != nil {
 		s.place(c.TableName, at)
 	}
 	s.mu.Unlock()
@@ -138,23 +167,27 @@ func (s *Source) failed(cl *kgo.Client, topic string, partition int32, err error
 		if topic != "" && partition >= 0 {
 			err = fmt.Errorf("partition %d: %w", partition, err)
 		}
-		s.link.down(fmt.Errorf("read topic %s: %w", s.cfg.Topic, err))
+		s.link.read(fmt.Errorf("read topic %s: %w", s.cfg.Topic, err))
 	}
 }
 
 // assigned takes partitions.
 func (s *Source) assigned(ctx context.Context, cl *kgo.Client, got map[string][]int32) {
+	partitions, err := s.count(ctx, cl)
 	s.mu.Lock()
+	s.member, s.settled = true, true
+	if err == nil {
+		s.partitions = partitions
+	}
 	n := 0
 	for topic, partitions := range got {
 		for _, p := range partitions {
-			s.held[place{topic, p}] = &held{commit: func(r *kgo.Record) { cl.MarkCommitRecords(r) }}
+			s.held[place{topic, p}] = &held{commit: s.mark}
 			n++
 		}
 	}
 	s.counts.Rebalances++
 	s.mu.Unlock()
-	s.link.up()
 	if n > 0 {
 		s.cfg.Log.Info("kafka: partitions taken", "group", s.cfg.Group, "partitions", flat(got))
 	}
@@ -166,6 +199,7 @@ func (s *Source) assigned(ctx context.Context, cl *kgo.Client, got map[string][]
 func (s *Source) revoked(ctx context.Context, cl *kgo.Client, gone map[string][]int32, commit bool) {
 	var mine []*held
 	s.mu.Lock()
+	s.member, s.settled = s.member && commit, false
 	for topic, partitions := range gone {
 		for _, p := range partitions {
 			if h := s.held[place{topic, p}]; h != nil {
@@ -174,6 +208,7 @@ func (s *Source) revoked(ctx context.Context, cl *kgo.Client, gone map[string][]
 			}
 		}
 	}
+	maps.DeleteFunc(s.seen, func(_ string, at place) bool { return s.held[at] == nil })
 	s.mu.Unlock()
 	if len(mine) > 0 {
 		s.handOver(ctx) // passes that end meanwhile still count
@@ -186,12 +221,11 @@ func (s *Source) revoked(ctx context.Context, cl *kgo.Client, gone map[string][]
 	s.counts.GivenUp += int64(n)
 	s.mu.Unlock()
 	if commit {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		if err := cl.CommitMarkedOffsets(ctx); err != nil {
-			s.tell.say("commit", "offsets are not committed: the next owner reads some messages again", "error", err)
-		}
+		s.commit(ctx, cl)
 	}
+	s.mu.Lock()
+	maps.DeleteFunc(s.marked, func(at place, _ kgo.EpochOffset) bool { return s.held[at] == nil })
+	s.mu.Unlock()
 	if len(mine) > 0 {
 		s.cfg.Log.Info("kafka: partitions given up", "group", s.cfg.Group, "partitions", flat(gone), "hints_given_up", n, "lost", !commit)
 	}

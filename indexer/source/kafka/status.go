@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"net"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Counts are what a Source has done since it was made.
@@ -48,15 +51,20 @@ func (s *Source) Status() Status {
 	return st
 }
 
-// link knows whether the broker answers, from the client's own calls.
+// link knows whether the broker answers and the topic can be read, from the client's own calls.
 type link struct {
-	log *slog.Logger
+	tell *teller
 
 	mu     sync.Mutex
 	is     bool
 	reason string
 	since  time.Time
+	unread string    // why the topic was not read when that was last tried
+	tried  time.Time // when that was
 }
+
+// remembered is how long an error of reading the topic is shown: the client tries again more often than that.
+const remembered = 2 * time.Minute
 
 var (
 	_ kgo.HookBrokerConnect    = (*link)(nil)
@@ -66,18 +74,21 @@ var (
 
 // OnBrokerConnect hears of each try to connect.
 func (l *link) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Canceled) {
 		l.down(err)
 	}
 }
 
 // OnGroupManageError hears what threw us out of the group; the client joins again by itself.
-func (l *link) OnGroupManageError(err error) { l.down(err) }
+func (l *link) OnGroupManageError(err error) {
+	if !errors.Is(err, context.Canceled) {
+		l.down(err)
+	}
+}
 
-// OnBrokerE2E hears of each answer. That of a join or a heartbeat says that all is well; others may come before we are let in.
+// OnBrokerE2E hears of each answer. One to a fetch or a heartbeat says that all is well; others may come before we are let in.
 func (l *link) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
-	const heartbeat, syncGroup, fetch = 12, 14, 1
-	if e2e.Err() == nil && (key == heartbeat || key == syncGroup || key == fetch) {
+	if e2e.Err() == nil && (kmsg.Key(key) == kmsg.Fetch || kmsg.Key(key) == kmsg.Heartbeat) {
 		l.up()
 	}
 }
@@ -85,29 +96,41 @@ func (l *link) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
 func (l *link) up() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.is {
-		return
+	if !l.is {
+		l.is, l.reason, l.since = true, "", time.Now()
+		l.tell.info("connected", "connected")
 	}
-	l.is, l.reason, l.since = true, "", time.Now()
-	l.log.Info("kafka: connected")
 }
 
 func (l *link) down(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	first := l.is || l.reason == ""
-	l.reason = err.Error()
-	if first {
+	if l.is || l.since.IsZero() {
 		l.is, l.since = false, time.Now()
-		l.log.Warn("kafka: no connection; tables are polled meanwhile, and it is tried again", "error", err)
+	}
+	l.reason = err.Error()
+	l.tell.say("down", "no connection; it is tried again, and tables are polled meanwhile", "error", err)
+}
+
+// read says how reading the topic went.
+func (l *link) read(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unread, l.tried = "", time.Now()
+	if err != nil {
+		l.unread = err.Error()
+		l.tell.say("unread", "the topic cannot be read; it is tried again, and tables are polled meanwhile", "error", err)
 	}
 }
 
 func (l *link) state() (connected bool, reason string, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.is && l.reason == "" {
+	switch {
+	case !l.is && l.reason == "":
 		return false, "not connected yet", l.since
+	case l.is && l.unread != "" && time.Since(l.tried) < remembered:
+		return false, l.unread, l.tried
 	}
 	return l.is, l.reason, l.since
 }
@@ -121,7 +144,10 @@ type teller struct {
 	more map[string]int
 }
 
-func (t *teller) say(kind, text string, args ...any) {
+func (t *teller) say(kind, text string, args ...any)  { t.at(slog.LevelWarn, kind, text, args) }
+func (t *teller) info(kind, text string, args ...any) { t.at(slog.LevelInfo, kind, text, args) }
+
+func (t *teller) at(level slog.Level, kind, text string, args []any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -136,5 +162,5 @@ func (t *teller) say(kind, text string, args ...any) {
 		args = append(args, "more_since_last", n)
 	}
 	t.last[kind], t.more[kind] = now, 0
-	t.log.Warn("kafka: "+text, args...)
+	t.log.Log(context.Background(), level, "kafka: "+text, args...)
 }
