@@ -38,7 +38,9 @@ func troubled(t *testing.T) (start *mem.Store, want outcome) {
 func TestSyncOverTroubledS3(t *testing.T) {
 	t.Parallel()
 	start, want := troubled(t)
-	status := func(code int) http.HandlerFunc { return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) } }
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
 	for _, c := range []struct {
 		name  string
 		hurt  func(n int64, r *http.Request) bool // whether a request goes wrong
@@ -190,7 +192,6 @@ func TestSyncOnAFullStore(t *testing.T) {
 				if reached && (err == nil || !strings.Contains(storage.Hint(err), "free space")) && name == "disk full" {
 					t.Fatalf("full at write %d: %v, hint %q", at, err, storage.Hint(err))
 				}
-				at := at
 				n = -1 << 30 // it is over
 				if _, err := indexer.Sync(t.Context(), mdt.Inside(layer), indexer.SyncOptions{Sink: dead()}); err != nil {
 					t.Fatalf("full at write %d, once it is over: %v", at, err)
