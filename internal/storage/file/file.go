@@ -85,6 +85,9 @@ func wrap(op, path string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		e.Err = plain(err)
 		e.Hint = "free space or raise the quota, then run the same command again; nothing is lost"
+	case errors.Is(err, syscall.EFBIG):
+		e.Err = plain(err)
+		e.Hint = "files of that size are not allowed there: raise the limit (ulimit -f), then run the same command again; nothing is lost"
 	case errors.Is(err, syscall.EXDEV), errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENOSYS):
 		e.Err = fmt.Errorf("%w (%w)", storage.ErrUnsupported, plain(err))
 		e.Hint = "the file system must support hard links and flock"

@@ -1,8 +1,12 @@
 package file_test
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -135,5 +139,65 @@ func TestSymlinksAndForeignNames(t *testing.T) {
 	}
 	if _, err := st.Create(t.Context(), "dangling", nil); !errors.Is(err, storage.ErrExists) {
 		t.Errorf("create over a dangling link: %v", err)
+	}
+}
+
+// A disk that takes only a part of a file: nothing is there under the name, no temporary file stays, and the same process writes it
+// once there is room. The limit on the size of files binds the whole process, so that the test is one of its own.
+func TestShortWrite(t *testing.T) {
+	t.Parallel()
+	const child = "TIDEMARK_TEST_SHORT_WRITE"
+	if os.Getenv(child) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestShortWrite$", "-test.count=1")
+		cmd.Env = append(os.Environ(), child+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	st, dir := open(t)
+	old, err := st.Replace(t.Context(), "state", []byte("old"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var room syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &room); err != nil {
+		t.Fatal(err)
+	}
+	big := bytes.Repeat([]byte("0123456789"), 10_000)
+	reader := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(big)), nil }
+	write := func() map[string]error {
+		_, create := st.Create(t.Context(), "a", big)
+		_, from := st.CreateFrom(t.Context(), "b", int64(len(big)), reader)
+		_, replace := st.Replace(t.Context(), "state", big, old.Tag)
+		return map[string]error{"create": create, "create from a reader": from, "replace": replace}
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 50_000, Max: room.Max}); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range write() {
+		if err == nil || storage.Hint(err) == "" {
+			t.Errorf("%s: %v, hint %q", what, err, storage.Hint(err))
+		}
+		for _, kind := range []error{storage.ErrConflict, storage.ErrExists, storage.ErrNotFound, storage.ErrRefused} {
+			if errors.Is(err, kind) {
+				t.Errorf("%s: %v has kind %v", what, err, kind)
+			}
+		}
+	}
+	if got := strings.Join(names(t, dir), " "); got != ".state.tidemark-lock state" {
+		t.Errorf("left %q", got)
+	}
+	if b, _, err := st.ReadFile(t.Context(), "state"); string(b) != "old" || err != nil {
+		t.Errorf("state %q, %v", b, err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &room); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range write() {
+		if err != nil {
+			t.Errorf("%s, once there is room: %v", what, err)
+		}
 	}
 }

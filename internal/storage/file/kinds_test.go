@@ -20,6 +20,7 @@ func TestWrap(t *testing.T) {
 	}{
 		{"disk full", syscall.ENOSPC, nil, "free space"},
 		{"quota", syscall.EDQUOT, nil, "quota"},
+		{"file too large", syscall.EFBIG, nil, "ulimit"},
 		{"read-only file system", syscall.EROFS, storage.ErrRefused, "permission"},
 		{"no permission", syscall.EACCES, storage.ErrRefused, "permission"},
 		{"no hard links", syscall.EOPNOTSUPP, storage.ErrUnsupported, "hard links"},
