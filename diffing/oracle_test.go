@@ -163,7 +163,10 @@ func TestFixturesLikeNaive(t *testing.T) {
 	}
 	short := []string{"cow_basic", "mor_basic", "merge_event_time", "partial_update", "parquet_logs", "keys_unicode", "log_compaction", "mor_compaction_clean",
 		"mor_clustering", "nbcc_overlap_compaction", "replace_ops", "two_vectors", "virtual_keys", "partition_move"}
-	for _, archive := range archives {
+	for n, archive := range archives {
+		if testkit.Thinned(n, 5) {
+			continue
+		}
 		name := strings.TrimSuffix(filepath.Base(archive), ".tar.gz")
 		if strings.HasPrefix(name, "v6") || strings.HasPrefix(name, "flink") {
 			continue // other versions, or without a vector column

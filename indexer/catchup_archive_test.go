@@ -82,7 +82,10 @@ func places(all map[string]posting) map[string]posting {
 // postings, frontier and counts of an index that followed live, whether it runs at once or one instant at a time.
 func TestCatchUpFromArchive(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"cow_basic", "mor_basic", "mor_compaction_clean", "replace_ops", "mor_clustering", "partition_move", "merge_event_time", "unindexable", "occ", "nbcc_event_time", "v8"} {
+	for n, name := range []string{"cow_basic", "mor_basic", "mor_compaction_clean", "replace_ops", "mor_clustering", "partition_move", "merge_event_time", "unindexable", "occ", "nbcc_event_time", "v8"} {
+		if testkit.Thinned(n, 5) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := store(t, name)
@@ -203,6 +206,7 @@ func indexableRows(s testkit.Step) map[string][]byte {
 
 // The recorded table with a real archive: an index that stood at one of its archived commits.
 func TestCatchUpRealArchive(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	steps := testkit.Oracle(t, "archived")
 	for _, at := range []int{2, 20, 30, 38} {
@@ -400,6 +404,9 @@ func TestKilledCatchUp(t *testing.T) {
 	}
 	want, n := outcomeOf(t, mdt.Inside(whole)), count.Calls()
 	for call := 1; call <= n; call += 3 {
+		if testkit.Thinned(call, 8) {
+			continue
+		}
 		st := start.Clone()
 		broken := fault.New(st, fault.Config{StopAt: call, StopAfter: call%2 == 0})
 		if _, err := indexer.Sync(t.Context(), mdt.Inside(broken), indexer.SyncOptions{Sink: dead()}); err == nil && call < n {

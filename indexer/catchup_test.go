@@ -79,7 +79,10 @@ func loaded(t *testing.T, p mdt.Place, index string) *generation.Generation {
 // postings, and the counts per instant do not depend on batching.
 func TestCatchUpEqualsFollowingAndFreshBuild(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"cow_basic", "mor_basic", "mor_compaction_clean", "replace_ops", "mor_clustering", "partition_move", "merge_event_time", "unindexable", "occ"} {
+	for n, name := range []string{"cow_basic", "mor_basic", "mor_compaction_clean", "replace_ops", "mor_clustering", "partition_move", "merge_event_time", "unindexable", "occ"} {
+		if testkit.Thinned(n, 3) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			opts := map[string]string{"vector.num_clusters": "4"}
@@ -302,6 +305,7 @@ func TestLostFileBlocks(t *testing.T) {
 // A completed commit whose metadata is empty, cut or flipped proves nothing: what came before it is covered, the
 // frontier stops there, and nothing after it is called covered.
 func TestDamagedCommit(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	for name, damage := range map[string]func([]byte) []byte{
 		"empty":   func([]byte) []byte { return nil },
@@ -446,6 +450,7 @@ func TestCommitWithOldTimes(t *testing.T) {
 // A commit whose file is seen late, after later ones were covered: whatever they moved where, the index ends as
 // the table stands.
 func TestLateCommit(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	for _, name := range []string{"partition_move", "partition_move_cow", "mor_basic", "replace_ops"} {
 		t.Run(name, func(t *testing.T) {

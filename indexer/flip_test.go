@@ -20,6 +20,7 @@ import (
 // A flipped bit of a real file ends in an error that holds the frontier, or what is covered are the rows that Spark saw. flips are
 // spread over the file of the second commit whose name ends so.
 func TestFlippedFiles(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	for _, tc := range []struct {
 		table, ending string

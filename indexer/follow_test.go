@@ -25,6 +25,7 @@ import (
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/fault"
 	"tidemark/internal/storage/mem"
+	"tidemark/internal/testkit"
 	"tidemark/timeline"
 )
 
@@ -598,6 +599,9 @@ func TestRandomSchedules(t *testing.T) {
 		want[name] = outcomeOf(t, mdt.Inside(l.st))
 	}
 	for seed := range schedules {
+		if testkit.Thinned(seed, 10) {
+			continue
+		}
 		name := names[seed%len(names)]
 		l := late(t, name)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage/fault"
 	"tidemark/internal/storage/mem"
+	"tidemark/internal/testkit"
 	"tidemark/sink"
 )
 
@@ -118,6 +119,9 @@ func killSync(t *testing.T, name string, syncs int, cfg sink.Config) {
 		t.Fatalf("a sync of %d calls: the test shows nothing", n)
 	}
 	for call := 1; call <= n; call++ {
+		if testkit.Thinned(call, 16) {
+			continue
+		}
 		for _, after := range []bool{false, true} {
 			st := start.Clone()
 			broken := fault.New(st, fault.Config{StopAt: call, StopAfter: after})

@@ -15,6 +15,7 @@ import (
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/fault"
 	"tidemark/internal/storage/mem"
+	"tidemark/internal/testkit"
 	"tidemark/sink"
 )
 
@@ -31,6 +32,7 @@ func ledgerSync(t *testing.T, p mdt.Place, n int) *indexer.SyncResult {
 // However many commits are covered, the state stays small; markers lists all of them, and certificates from before and after their
 // evidence moved are accepted.
 func TestStateStaysSmall(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	const n = 300
 	st := absence(t, n)

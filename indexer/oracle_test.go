@@ -130,7 +130,7 @@ func verify(t *testing.T, p mdt.Place, want int, when string) {
 // a time; counts equal what the recorded rows imply, and the index equals the rows after every step.
 func TestFollowOracle(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
+	for n, tc := range []struct {
 		table, column string
 		element       kernel.Element
 		options       map[string]string
@@ -187,6 +187,9 @@ func TestFollowOracle(t *testing.T) {
 		{"occ_inflight", "embedding", kernel.Float, nil},
 		{"rollback_restore", "embedding", kernel.Float, nil},
 	} {
+		if testkit.Thinned(n, 8) {
+			continue
+		}
 		t.Run(tc.table, func(t *testing.T) {
 			t.Parallel()
 			follow(t, tc.table, tc.column, tc.element, tc.options)

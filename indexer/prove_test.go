@@ -15,6 +15,7 @@ import (
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage/mem"
+	"tidemark/internal/testkit"
 	"tidemark/sink"
 	"tidemark/timeline"
 )
@@ -101,6 +102,7 @@ func TestProveFixtures(t *testing.T) {
 // After changing any one byte of a covered commit's metadata, of a file with markers or the frontier, of the state, its
 // ledger or the certificate, it is refused, and the reason names the place.
 func TestProveFlips(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	const flips = 1000
 	tables := []string{"cow_basic", "mor_basic", "archived"}

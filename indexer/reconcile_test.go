@@ -207,6 +207,7 @@ func TestReconcileRestoredTable(t *testing.T) {
 
 // A reconcile in place of a catch-up ends with the same postings, covered set and frontier.
 func TestReconcileEqualsSync(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	for _, name := range []string{"cow_basic", "mor_basic", "mor_compaction_clean", "partition_move", "replace_ops", "occ", "pending", "nbcc_event_time", "occ_inflight"} {
 		t.Run(name, func(t *testing.T) {
@@ -279,6 +280,9 @@ func TestKilledReconcile(t *testing.T) {
 		t.Fatalf("a reconcile of %d calls: the test shows nothing", n)
 	}
 	for call := 1; call <= n; call++ {
+		if testkit.Thinned(call, 16) {
+			continue
+		}
 		for _, after := range []bool{false, true} {
 			if after == (call%2 == 0) && os.Getenv("TIDEMARK_TEST_LONG") == "" {
 				continue

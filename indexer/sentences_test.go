@@ -54,6 +54,7 @@ func shapeOf(sentence, name string) string {
 // On every recorded table status answers in a sentence: without an index, with one built at the earliest readable snapshot, and
 // after a sync. docs/operations.md shows each kind of sentence that there is, and each that it shows is what status says.
 func TestSentences(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(testkit.Root(), "fixtures", "tables", "*.tar.gz"))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tidemark/internal/model"
+	"tidemark/internal/testkit"
 )
 
 // scope is one world that is explored.
@@ -35,6 +36,7 @@ func long() bool { return os.Getenv("TIDEMARK_TEST_LONG") != "" }
 
 // The invariants hold in every state that can be reached.
 func TestExplore(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	for _, s := range scopes {
 		if s.long && !long() {
@@ -56,6 +58,7 @@ func TestExplore(t *testing.T) {
 
 // The invariants hold on random ways through a world of six instants, two undoings, crashes, and everything else at once.
 func TestWalk(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	walks := 1500
 	if long() {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tidemark/internal/testkit"
 )
 
 // root is the repository.
@@ -46,6 +48,7 @@ func broken(b Bug) (string, string) {
 
 // Every mistake is found. The ordinary run tries a sample; TIDEMARK_TEST_LONG=1 all, TIDEMARK_BUG one, by its name.
 func TestBugsAreFound(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	only := os.Getenv("TIDEMARK_BUG")
 	for _, b := range Bugs {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tidemark/internal/storage"
+	"tidemark/internal/testkit"
 )
 
 // each hands on changes, and then err.
@@ -44,6 +45,9 @@ func cellsOf(t *testing.T, file []byte) map[string]string {
 func TestMergeLikeAMap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
+		if testkit.Thinned(int(seed), 10) {
+			continue
+		}
 		r := rand.New(rand.NewPCG(seed, 7))
 		cfg := Config{BlockSize: 1 + r.IntN(3000), Schema: "s"}
 		if seed%5 == 0 {

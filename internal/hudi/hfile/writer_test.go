@@ -354,6 +354,7 @@ func TestWriterRefuses(t *testing.T) {
 
 // TestEveryFlippedByte flips each byte of files of ours in three ways; reading the file whole must notice each.
 func TestEveryFlippedByte(t *testing.T) {
+	testkit.Unraced(t)
 	t.Parallel()
 	schema := `{"type":"record","name":"r","fields":[]}`
 	files := map[string][]byte{

@@ -11,6 +11,7 @@ import (
 
 	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/hudimodel"
+	"tidemark/internal/testkit"
 )
 
 // profile is a family of histories.
@@ -36,7 +37,10 @@ var profiles = []profile{
 
 // histories is the number of histories of each profile: TIDEMARK_HISTORIES, or ten thousand in all in long runs.
 func histories(tb testing.TB) int {
-	n := usual
+	n := 30
+	if testkit.Race {
+		n = 3
+	}
 	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
 		n = 1000
 	}
