@@ -76,6 +76,9 @@ func (v *BlockView) Len() int { return v.n }
 // SignRow returns the sign plane's row of vector i.
 func (v *BlockView) SignRow(i int) []byte { return v.block.SignPlane[i*v.w : (i+1)*v.w] }
 
+// SignRows returns the sign plane's rows of all vectors, back to back.
+func (v *BlockView) SignRows() []byte { return v.block.SignPlane }
+
 // ExPlanes returns the extended rows of vector i, highest bit first, back to back.
 func (v *BlockView) ExPlanes(i int) []byte {
 	size := v.w * (v.shape.Bits - 1)

@@ -25,6 +25,7 @@ type scanner struct {
 	partitions map[string]bool // nil: all
 	best       *best
 	stats      *Stats
+	signs      rabitq.Signs
 }
 
 // cluster scores one cluster. Deltas and tombstones sort behind the blocks of their segment and supersede them, so the
@@ -79,14 +80,21 @@ func (s *scanner) cluster(ctx context.Context, id int, q *rabitq.ClusterQuery) e
 }
 
 // block is the two-pass scan: the sign plane and its bound first, all bits for what the bound lets through, locator and
-// key only for what is good enough.
+// key only for what is good enough. Integers come before the sign plane's own estimate; they prune no row that it keeps.
 func (s *scanner) block(b *delta.BlockView, q *rabitq.ClusterQuery, superseded map[string]struct{}) {
 	rowBytes := rabitq.RowBytes(s.shape.Dim)
+	s.signs.Set(b.SignRows(), b.Len(), s.shape.Dim)
+	sums := q.Scan(&s.signs)
 	for i := range b.Len() {
 		s.stats.Scanned++
 		f := b.Factors(i)
-		signDot, optimistic := q.Pass1(b.SignRow(i), &f)
 		worst, full := s.best.worst()
+		if full && q.Bound(sums[i], &f) > worst {
+			s.stats.Pruned++
+			s.best.dropped = true
+			continue
+		}
+		signDot, optimistic := q.Pass1(b.SignRow(i), &f)
 		if full && optimistic > worst {
 			s.stats.Pruned++
 			s.best.dropped = true

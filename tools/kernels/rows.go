@@ -53,14 +53,7 @@ func pairs(name string, squares bool) {
 				VMULPD(u, t[r], t[r])
 			}
 		}
-		lo01, hi01, lo23, hi23 := YMM(), YMM(), YMM(), YMM()
-		VUNPCKLPD(t[1], t[0], lo01)
-		VUNPCKHPD(t[1], t[0], hi01)
-		VUNPCKLPD(t[3], t[2], lo23)
-		VUNPCKHPD(t[3], t[2], hi23)
-		for c, pair := range [][2]VecVirtual{{lo01, lo23}, {hi01, hi23}, {lo01, lo23}, {hi01, hi23}} {
-			v := YMM()
-			VPERM2F128(Imm(uint64([]int{0x20, 0x31}[c/2])), pair[1], pair[0], v)
+		for _, v := range turned(t) {
 			VADDPD(v, acc[half], acc[half])
 		}
 	}
@@ -78,8 +71,8 @@ func pairs(name string, squares bool) {
 
 // matrix4 is four vectors by eight rows: the multiplication, then the addition, of each lane as in the plain loop.
 func matrix4() {
-	TEXT("matrix4AVX2", NOSPLIT, "func(out *[32]float32, panel, v *float64, n int)")
-	Doc("matrix4AVX2 multiplies eight rows, panel[8·j+l], by four vectors, v[4·j+i], over n ≥ 1 components: out[8·i+l].")
+	TEXT("matrix4AVX2", NOSPLIT, "func(out *float32, stride int, panel, v *float64, n int)")
+	Doc("matrix4AVX2 multiplies eight rows, panel[8·j+l], by four vectors, v[4·j+i], over n ≥ 1 components. Eight results of each vector go to out, stride bytes apart.")
 	Pragma("noescape")
 	panel := Load(Param("panel"), GP64())
 	v := Load(Param("v"), GP64())
@@ -89,29 +82,93 @@ func matrix4() {
 		acc[i] = YMM()
 		VXORPD(acc[i], acc[i], acc[i])
 	}
-	Label("matrix4Loop")
-	lo, hi := YMM(), YMM()
-	VMOVUPD(Mem{Base: panel}, lo)
-	VMOVUPD(Mem{Base: panel, Disp: 32}, hi)
-	for i := range 4 {
-		x, p, q := YMM(), YMM(), YMM()
-		VBROADCASTSD(Mem{Base: v, Disp: 8 * i}, x)
-		VMULPD(x, lo, p)
-		VMULPD(x, hi, q)
-		VADDPD(p, acc[2*i], acc[2*i])
-		VADDPD(q, acc[2*i+1], acc[2*i+1])
+	one := func(j int) {
+		lo, hi := YMM(), YMM()
+		VMOVUPD(Mem{Base: panel, Disp: 64 * j}, lo)
+		VMOVUPD(Mem{Base: panel, Disp: 64*j + 32}, hi)
+		for i := range 4 {
+			x, p := YMM(), YMM()
+			VBROADCASTSD(Mem{Base: v, Disp: 32*j + 8*i}, x)
+			VMULPD(x, lo, p)
+			VADDPD(p, acc[2*i], acc[2*i])
+			VMULPD(x, hi, x)
+			VADDPD(x, acc[2*i+1], acc[2*i+1])
+		}
 	}
+	SUBQ(Imm(4), n)
+	JLT(LabelRef("matrix4Tail"))
+	Label("matrix4Loop")
+	for j := range 4 {
+		one(j)
+	}
+	ADDQ(U32(256), panel)
+	ADDQ(U32(128), v)
+	SUBQ(Imm(4), n)
+	JGE(LabelRef("matrix4Loop"))
+	Label("matrix4Tail")
+	ADDQ(Imm(4), n)
+	JZ(LabelRef("matrix4End"))
+	Label("matrix4One")
+	one(0)
 	ADDQ(Imm(64), panel)
 	ADDQ(Imm(32), v)
 	DECQ(n)
-	JNZ(LabelRef("matrix4Loop"))
+	JNZ(LabelRef("matrix4One"))
+	Label("matrix4End")
 	out := Load(Param("out"), GP64())
+	stride := Load(Param("stride"), GP64())
 	for i := range acc {
 		VCVTPD2PSY(acc[i], acc[i].AsX())
-		VMOVUPS(acc[i].AsX(), Mem{Base: out, Disp: 16 * i})
+		VMOVUPS(acc[i].AsX(), Mem{Base: out, Disp: 16 * (i % 2)})
+		if i%2 == 1 && i < 7 {
+			ADDQ(stride, out)
+		}
 	}
 	VZEROUPPER()
 	RET()
+}
+
+// quad turns four rows into fours of components.
+func quad() {
+	TEXT("quadAVX2", NOSPLIT, "func(out *float64, x *float32, stride, n int)")
+	Doc("quadAVX2 widens four rows at x, stride bytes apart: component j of row i becomes out[4·j+i]; n is a multiple of 4, at least 4.")
+	Pragma("noescape")
+	out := Load(Param("out"), GP64())
+	x := Load(Param("x"), GP64())
+	stride := Load(Param("stride"), GP64())
+	n := Load(Param("n"), GP64())
+	stride3 := GP64()
+	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, stride3)
+	Label("quadLoop")
+	var t [4]VecVirtual
+	for r, at := range []Mem{{Base: x}, {Base: x, Index: stride, Scale: 1}, {Base: x, Index: stride, Scale: 2}, {Base: x, Index: stride3, Scale: 1}} {
+		t[r] = YMM()
+		VCVTPS2PD(at, t[r])
+	}
+	for c, v := range turned(t) {
+		VMOVUPD(v, Mem{Base: out, Disp: 32 * c})
+	}
+	ADDQ(Imm(16), x)
+	ADDQ(U32(128), out)
+	SUBQ(Imm(4), n)
+	JNZ(LabelRef("quadLoop"))
+	VZEROUPPER()
+	RET()
+}
+
+// turned makes columns of four rows of four.
+func turned(t [4]VecVirtual) [4]VecVirtual {
+	lo01, hi01, lo23, hi23 := YMM(), YMM(), YMM(), YMM()
+	VUNPCKLPD(t[1], t[0], lo01)
+	VUNPCKHPD(t[1], t[0], hi01)
+	VUNPCKLPD(t[3], t[2], lo23)
+	VUNPCKHPD(t[3], t[2], hi23)
+	var out [4]VecVirtual
+	for c, pair := range [][2]VecVirtual{{lo01, lo23}, {hi01, hi23}, {lo01, lo23}, {hi01, hi23}} {
+		out[c] = YMM()
+		VPERM2F128(Imm(uint64([]int{0x20, 0x31}[c/2])), pair[1], pair[0], out[c])
+	}
+	return out
 }
 
 // matrix1 is one vector by 32 rows, four panels that lie step bytes apart.

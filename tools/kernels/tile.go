@@ -184,3 +184,23 @@ func norms() {
 	VZEROUPPER()
 	RET()
 }
+
+// least takes the least of eight lanes, for each row of a tile.
+func least() {
+	TEXT("leastAVX2", NOSPLIT, "func(mins *[48]float32, out *[6]float32)")
+	Doc("leastAVX2 sets out[i] to the least of mins[8·i:8·i+8]. None is NaN.")
+	Pragma("noescape")
+	mins := Load(Param("mins"), GP64())
+	out := Load(Param("out"), GP64())
+	for i := range 6 {
+		v, t := XMM(), XMM()
+		VMOVUPS(Mem{Base: mins, Disp: 32 * i}, v)
+		VMINPS(Mem{Base: mins, Disp: 32*i + 16}, v, v)
+		VPERMILPS(Imm(0x4e), v, t)
+		VMINPS(t, v, v)
+		VPERMILPS(Imm(0xb1), v, t)
+		VMINPS(t, v, v)
+		VMOVSS(v, Mem{Base: out, Disp: 4 * i})
+	}
+	RET()
+}

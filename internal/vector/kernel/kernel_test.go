@@ -257,16 +257,3 @@ func TestMetricNames(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkNearest(b *testing.B) {
-	const k, d = 256, 128
-	centroids, v := make([]float32, k*d), make([]float32, d)
-	for i := range centroids {
-		centroids[i] = float32(i%97) * 0.01
-	}
-	r := kernel.NewRouter(kernel.L2, centroids, k, d)
-	ids := make([]int32, 1)
-	for b.Loop() {
-		r.NearestAll(v, ids, nil)
-	}
-}

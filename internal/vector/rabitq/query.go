@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"tidemark/internal/vector/kernel"
+	"tidemark/internal/vector/simd"
 )
 
 // minNorm is the shortest query that DOT and COSINE accept, and the shortest vector that COSINE divides by.
@@ -48,7 +49,9 @@ type ClusterQuery struct {
 	qc    float64 // ⟨Rq, Rc⟩
 
 	tableOnce sync.Once
-	table     []float64 // see buildTable
+	table     [][256]float64 // see buildTable
+	scanOnce  sync.Once
+	scan      scan
 }
 
 // Cluster prepares the query for one cluster, given its rotated centroid.
@@ -66,19 +69,13 @@ func (q *Query) Cluster(rotatedCentroid []float32) *ClusterQuery {
 }
 
 // buildTable sums w over every combination of set bits of each byte of a code row: 256 sums for 8 dimensions, each in
-// ascending order of the bits. It costs 256 additions a byte and pays off after some thirty codes.
+// ascending order of the bits.
 func (c *ClusterQuery) buildTable() {
-	rows := SignBytes(len(c.w))
-	c.table = make([]float64, rows*256)
-	for b := range rows {
-		part := c.table[b*256 : (b+1)*256]
-		for bit := range min(8, len(c.w)-8*b) {
-			w := float64(c.w[8*b+bit])
-			high := 1 << bit
-			for low := range high {
-				part[high+low] = part[low] + w
-			}
-		}
+	c.table = make([][256]float64, SignBytes(len(c.w)))
+	for b := range c.table {
+		var w [8]float32 // padding bits weigh nothing
+		copy(w[:], c.w[8*b:])
+		simd.ByteTable(&c.table[b], &w)
 	}
 }
 
@@ -87,10 +84,8 @@ func (c *ClusterQuery) planeDot(row []byte) float64 {
 	c.tableOnce.Do(c.buildTable)
 	sum := 0.0
 	table := c.table
-	for _, x := range row[:SignBytes(len(c.w))] {
-		part := (*[256]float64)(table)
-		sum += part[x]
-		table = table[256:]
+	for b, x := range row[:len(table)] {
+		sum += table[b][x]
 	}
 	return sum
 }

@@ -103,9 +103,7 @@ func (r *Rotation) Apply(dst, v []float32) { r.matrix.Apply(dst, v) }
 // ApplyAll rotates n vectors, row-major, and returns them the same way. len(vectors) is a multiple of Dim.
 func (r *Rotation) ApplyAll(vectors []float32) []float32 {
 	out := make([]float32, len(vectors))
-	for i := 0; i+r.dim <= len(vectors); i += r.dim {
-		r.Apply(out[i:i+r.dim], vectors[i:i+r.dim])
-	}
+	r.matrix.ApplyAll(out, vectors)
 	return out
 }
 

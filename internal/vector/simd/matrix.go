@@ -1,16 +1,30 @@
 package simd
 
-// Matrix4 multiplies eight rows by four vectors: out[8·i+l] = float32(Σ_j panel[8·j+l]·v[4·j+i]), float64, j ascending,
+// Matrix4 multiplies eight rows by four vectors: out[stride·i+l] = float32(Σ_j panel[8·j+l]·v[4·j+i]), float64, j ascending,
 // every product rounded before it is added. len(panel) is 8·d and len(v) 4·d, d ≥ 1.
-func Matrix4(out *[32]float32, panel, v []float64) {
+func Matrix4(out []float32, stride int, panel, v []float64) {
 	d := len(v) / 4
-	panel, v = panel[:8*d], v[:4*d]
+	panel, v, out = panel[:8*d], v[:4*d], out[:3*stride+8]
 	if fast {
-		matrix4AVX2(out, &panel[0], &v[0], d)
+		matrix4AVX2(&out[0], 4*stride, &panel[0], &v[0], d)
 		return
 	}
 	for i := range 4 {
-		eightRows((*[8]float32)(out[8*i:]), panel, v[i:], 4)
+		eightRows((*[8]float32)(out[i*stride:]), panel, v[i:], 4)
+	}
+}
+
+// Quad widens four rows of d components, row-major: out[4·j+i] = rows[d·i+j].
+func Quad(out []float64, rows []float32, d int) {
+	out, rows = out[:4*d], rows[:4*d]
+	j := 0
+	if four := d &^ 3; fast && four > 0 {
+		quadAVX2(&out[0], &rows[0], 4*d, four)
+		j = four
+	}
+	for ; j < d; j++ {
+		q := (*[4]float64)(out[4*j:])
+		q[0], q[1], q[2], q[3] = float64(rows[j]), float64(rows[d+j]), float64(rows[2*d+j]), float64(rows[3*d+j])
 	}
 }
 

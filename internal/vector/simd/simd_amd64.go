@@ -14,15 +14,20 @@ func squaresAVX2(sums *[8]float64, x *float32, stride int, y *[8]*float32, n int
 //go:noescape
 func dotsAVX2(sums *[8]float64, x *float32, stride int, y *[8]*float32, n int)
 
-// matrix4AVX2 multiplies eight rows, panel[8·j+l], by four vectors, v[4·j+i], over n ≥ 1 components: out[8·i+l].
+// matrix4AVX2 multiplies eight rows, panel[8·j+l], by four vectors, v[4·j+i], over n ≥ 1 components. Eight results of each vector go to out, stride bytes apart.
 //
 //go:noescape
-func matrix4AVX2(out *[32]float32, panel *float64, v *float64, n int)
+func matrix4AVX2(out *float32, stride int, panel *float64, v *float64, n int)
 
 // matrix1AVX2 multiplies 32 rows, four panels of panel[8·j+l] that begin step bytes apart, by the vector v over n ≥ 1 components.
 //
 //go:noescape
 func matrix1AVX2(out *[32]float32, panels *float64, step int, v *float64, n int)
+
+// quadAVX2 widens four rows at x, stride bytes apart: component j of row i becomes out[4·j+i]; n is a multiple of 4, at least 4.
+//
+//go:noescape
+func quadAVX2(out *float64, x *float32, stride int, n int)
 
 // tileAVX2 scores six rows at x, stride bytes apart, against count ≥ 1 panels of sixteen columns, panel[16·j+l], over d ≥ 1 components:
 // out[16·count·i+16·p+l] is (norms[16·p+l] − ⟨x_i, column⟩)·scales[16·p+l] with fused multiply-add, and mins[8·i:8·i+8] is lowered to the least scores of row i.
@@ -34,6 +39,11 @@ func tileAVX2(x *float32, stride int, panels *float32, norms *float32, scales *f
 //
 //go:noescape
 func belowAVX2(scores *float32, from int, groups int, limit float32) int
+
+// leastAVX2 sets out[i] to the least of mins[8·i:8·i+8]. None is NaN.
+//
+//go:noescape
+func leastAVX2(mins *[48]float32, out *[6]float32)
 
 // normAVX2 is about Σ x² over n components, a multiple of 8, at least 8; the relative error is below (n/8 + 8)·2⁻²⁴. It is not finite if a component is not.
 //

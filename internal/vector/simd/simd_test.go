@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -110,8 +111,15 @@ func FuzzMatrix(f *testing.F) {
 				}
 			}
 		}
-		Matrix4(&out, panels[:8*d], v)
+		Matrix4(out[:], 8, panels[:8*d], v)
 		check("four vectors", func(i int) []float64 { return panels[i%8:] }, func(i, j int) float64 { return v[4*j+i/8] })
+		rows, quad := draw(r, 4*d, int(kind)), make([]float64, 4*d)
+		Quad(quad, rows, d)
+		for i, x := range quad {
+			if want := float64(rows[i%4*d+i/4]); !same64(x, want) {
+				t.Fatalf("quad of D=%d: %d: got %v, want %v", d, i, x, want)
+			}
+		}
 		Matrix1(&out, panels, v[:d])
 		check("one vector", func(i int) []float64 { return panels[8*d*(i/8)+i%8:] }, func(_, j int) float64 { return v[j] })
 	})
@@ -232,6 +240,10 @@ func FuzzTile(f *testing.F) {
 					t.Fatalf("D=%d, row %d, column %d: got %v, want %v within %v", d, i, c, s, want*scale, bound)
 				}
 				least[c%8] = min(least[c%8], s)
+			}
+			var lowest [TileRows]float32
+			if Least(&lowest, &mins); lowest[i] != slices.Min(least[:]) {
+				t.Fatalf("D=%d, row %d: least score: got %v, want %v", d, i, lowest[i], slices.Min(least[:]))
 			}
 			if least != [8]float32(mins[8*i:]) {
 				t.Fatalf("D=%d, row %d: least scores: got %v, want %v", d, i, mins[8*i:8*i+8], least)

@@ -29,6 +29,9 @@ func Below(scores []float32, from int, limit float32) int {
 	return belowAVX2(&scores[0], from, groups, limit)
 }
 
+// Least sets out[i] to the least of mins[8·i:8·i+8]. None is NaN.
+func Least(out *[TileRows]float32, mins *[8 * TileRows]float32) { leastAVX2(mins, out) }
+
 // Norm is about Σ x², with a relative error below (len(x)/8 + 16)·2⁻²⁴, not finite if a component is not.
 func Norm(x []float32) float32 {
 	sum, eight := float32(0), len(x)&^7

@@ -1,0 +1,135 @@
+package rabitq
+
+import (
+	"math"
+
+	"tidemark/internal/vector/simd"
+)
+
+// Signs are the rows of a block's sign plane, laid out for Scan. The zero value is ready for Set. Not safe for concurrent
+// use while it is set.
+type Signs struct {
+	n, rowBytes int
+	rows        []byte // as in the block
+	turned      []byte // interleaved; only where the assembly is in use
+	sums        []uint16
+}
+
+// Set takes over n rows of RowBytes(dim) bytes each, aliasing plane. The room of an earlier block is used again.
+func (s *Signs) Set(plane []byte, n, dim int) {
+	s.n, s.rowBytes = n, RowBytes(dim)
+	s.rows = plane[:n*s.rowBytes]
+	places := n
+	if simd.Fast() {
+		s.turned = simd.Interleave(s.turned[:0], s.rows, s.rowBytes)
+		places = len(s.turned) / max(1, s.rowBytes)
+	}
+	if cap(s.sums) < places {
+		s.sums = make([]uint16, places)
+	}
+	s.sums = s.sums[:places]
+}
+
+// scan is what a cluster's query needs to scan sign planes with integers.
+//
+// The dot product of w with a row of signs is a sum over half bytes, each with one of 16 values P. An entry of the table
+// is e = round((P − low)/step), 0 to 255, low being the least of the 16, so Σ P = Σ low + step·Σ e up to step/2 for each half
+// byte. The sums are exact in 16 bits, in whatever order they are made.
+type scan struct {
+	nibbles []byte        // 16 entries for each half byte, the low half of a byte first
+	tables  [][256]uint16 // the same for whole bytes; only for the portable form
+	usable  bool          // w is finite, and not so large that sums overflow
+	step    float64
+	most    float64 // what ⟨x⁽¹⁾, w⟩, as Pass1 rounds it, is at most where the integers sum up to 0
+}
+
+// maxSum is the largest sum of entries: what 16 bits hold, less one for each of the half bytes that round up.
+const maxSum = math.MaxUint16 - 2*MaxDim/8
+
+// quantize makes the tables.
+func (c *ClusterQuery) quantize() {
+	s, width := &c.scan, SignBytes(len(c.w))
+	lows, ranges := make([]float64, 2*width), make([]float64, 2*width)
+	widest, all := 0.0, 0.0
+	for h := range lows {
+		for _, w := range c.w[min(4*h, len(c.w)):min(4*h+4, len(c.w))] {
+			if w < 0 {
+				lows[h] += float64(w)
+			}
+			ranges[h] += math.Abs(float64(w))
+		}
+		widest = max(widest, ranges[h])
+		all += ranges[h]
+		s.most += lows[h]
+	}
+	if !(all < 1e30) {
+		return
+	}
+	s.usable = true
+	s.step = max(widest/255, all/maxSum)
+	inverse := 0.0
+	if s.step > 1e-30 {
+		inverse = 1 / s.step
+	} else {
+		s.step = 0
+		s.most += all // every entry is 0: nothing is known of the sum but its bound
+	}
+	s.nibbles = make([]byte, 32*width)
+	for h, low := range lows {
+		var sums [16]float64
+		for bit := range 4 {
+			w := 0.0
+			if i := 4*h + bit; i < len(c.w) {
+				w = float64(c.w[i])
+			}
+			for x := range 1 << bit {
+				sums[1<<bit+x] = sums[x] + w
+			}
+		}
+		for x, p := range sums {
+			s.nibbles[16*h+x] = byte(min(255, float64((p-low)*inverse)+0.5))
+		}
+	}
+	// Half a step for each half byte, and what sums in float64 lose. Then what Pass1's float32 can be too large by: half an
+	// ulp, 2⁻²⁴ of Σ|w| + |c.sum|/2, four times for the sums of both sides, or half the smallest float32.
+	s.most += float64(s.step*float64(1.000001*float64(width))) - float64(0.5*float64(c.sum))
+	s.most += float64(0x1p-22*(all+math.Abs(float64(c.sum)))) + 0x1p-149
+	if simd.Fast() {
+		return
+	}
+	s.tables = make([][256]uint16, width)
+	for b := range s.tables {
+		low, high := s.nibbles[32*b:32*b+16], s.nibbles[32*b+16:32*b+32]
+		for x := range s.tables[b] {
+			s.tables[b][x] = uint16(low[x&15]) + uint16(high[x>>4])
+		}
+	}
+}
+
+// Scan returns an integer for each row, which Bound understands. It is valid until the next call or Set.
+func (c *ClusterQuery) Scan(s *Signs) []uint16 {
+	c.scanOnce.Do(c.quantize)
+	switch {
+	case !c.scan.usable:
+		clear(s.sums)
+	case simd.Fast():
+		simd.ScanGroups(s.sums, s.turned, s.rowBytes, c.scan.nibbles, SignBytes(len(c.w)))
+	default:
+		simd.ScanRows(s.sums, s.rows, s.rowBytes, c.scan.tables)
+	}
+	return s.sums[:s.n]
+}
+
+// Bound is never above the optimistic distance that Pass1 finds for the row with that sum and these factors, so a row whose
+// Bound is already too far need not be looked at by Pass1. It is −Inf if nothing can be said.
+//
+// Pass1's ⟨x⁽¹⁾, w⟩ is at most most + step·sum. From there on both take the same steps, each of which keeps the order or,
+// the last one, turns it: fRescale1 is not negative, and rounding is monotone.
+func (c *ClusterQuery) Bound(sum uint16, f *Factors) float64 {
+	rescale := float64(f.FRescale1)
+	if !c.scan.usable || !(rescale >= 0) {
+		return math.Inf(-1)
+	}
+	ip := c.scan.most + float64(c.scan.step*float64(sum))
+	return c.distance(float64(rescale*ip)+float64(float64(f.Err1)*c.wNorm), f.FAdd1, f)
+}
