@@ -1,0 +1,319 @@
+package config_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tidemark/internal/config"
+	"tidemark/internal/storage"
+	"tidemark/internal/testkit"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "tidemark.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	name := write(t, `
+tables:
+  - /data/plain
+  - path: s3://bucket/orders
+    name: orders
+    aliases: [/warehouse/orders]
+    indexes: embedding_idx
+    interval: 3s
+    zone_offset: "+02:00"
+    budgets: {calls: 4, memory: 32MiB}
+    policy: {attempts: -1}
+budgets:
+  memory: 1GiB
+sources:
+  poll: {interval: 30s}
+  kafka:
+    # nothing but a comment is a section, too
+http:
+  address: 127.0.0.1:1
+  secret: hush
+`)
+	l, err := config.Load(config.Input{File: name, Env: []string{"TIDEMARK_SOURCES_POLL_INTERVAL=20s", "TIDEMARK_HTTP_ADDRESS=127.0.0.1:2", "HOME=/x"},
+		Flags: map[string]string{"http.address": "127.0.0.1:3"}, Tables: []string{"/data/more"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.HTTP.Address != "127.0.0.1:3" || l.Sources.Poll.Interval != 20*time.Second || l.Budgets.Memory != 1<<30 || l.Policy.Attempts != 5 {
+		t.Errorf("got %+v", l.Config)
+	}
+	for key, want := range map[string]string{"http.address": "--http-address", "sources.poll.interval": "$TIDEMARK_SOURCES_POLL_INTERVAL",
+		"budgets.memory": name + ":13", "policy.attempts": "default", "tables": name + ", arguments"} {
+		if l.Origin[key] != want {
+			t.Errorf("%s comes from %s, want %s", key, l.Origin[key], want)
+		}
+	}
+	if len(l.Tables) != 3 || l.Tables[0].Path != "/data/plain" || l.Tables[2].Path != "/data/more" {
+		t.Fatalf("tables: %+v", l.Tables)
+	}
+	orders := l.Tables[1]
+	if orders.Name != "orders" || !slices.Equal(orders.Aliases, []string{"/warehouse/orders"}) || !slices.Equal(orders.Indexes, []string{"embedding_idx"}) ||
+		orders.Interval != 3*time.Second || orders.Budgets.Calls != 4 || orders.Budgets.Memory != 32<<20 || orders.Policy.Attempts != -1 {
+		t.Errorf("table: %+v", orders)
+	}
+	if zone, err := config.ParseZoneOffset(orders.ZoneOffset); err != nil || *zone != 2*time.Hour {
+		t.Errorf("zone: %v, %v", zone, err)
+	}
+	for _, e := range l.Effective() {
+		if strings.Contains(e.Value, "hush") {
+			t.Errorf("%s shows a secret", e.Key)
+		}
+	}
+}
+
+// All that is wrong is said together, each with its line.
+func TestProblemsAreSaidTogether(t *testing.T) {
+	t.Parallel()
+	name := write(t, `tabels: []
+tables:
+  - name: nameless
+  - path: /a
+    intervall: 3s
+    interval: soon
+    zone_offset: Berlin
+budgets:
+  passes: "two"
+  memory: lots
+  passes: 3
+policy: 7
+sources:
+  poll: {interval: 10}
+  kafka: {brokers: {a: b}, sasl: {mechanism: MAGIC}}
+http:
+  adress: x
+  body_limit: -1
+telemetry: {log_level: loud}
+`)
+	_, err := config.Load(config.Input{File: name, Env: []string{"TIDEMARK_BUDGETS_CALLS=many", "TIDEMARK_BUDGETS_PASSES=0"}, Flags: map[string]string{"http.rate": "x"}})
+	if !errors.Is(err, storage.ErrRefused) || storage.Hint(err) == "" {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{
+		name + ":1: unknown key tabels; did you mean tables?",
+		name + ":3: tables[0].path is missing",
+		name + ":5: unknown key tables[1].intervall; did you mean interval?",
+		name + `:6: tables[1].interval: "soon" is no duration`,
+		name + `:4: tables[1].zone_offset: "Berlin" is no offset`,
+		name + `:9: budgets.passes must be a number, not "two"`,
+		name + `:10: budgets.memory: "lots" is no size`,
+		name + ":11: budgets.passes is given twice",
+		name + `:12: policy must be settings (key: value), not "7"`,
+		name + `:14: sources.poll.interval: "10" is no duration`,
+		name + ":15: sources.kafka.brokers must be a list, not settings",
+		name + ":17: unknown key http.adress; did you mean address?",
+		name + `:18: http.body_limit: "-1" is no size`,
+		`$TIDEMARK_BUDGETS_CALLS: "many" is no whole number`,
+		"budgets.passes ($TIDEMARK_BUDGETS_PASSES): must be more than 0",
+		`--http-rate: "x" is no whole number`,
+		"telemetry.log_level (" + name + `:19): "loud" is not one of debug, info, warn, error`,
+		"sources.kafka.sasl.mechanism (" + name + `:15): "MAGIC" is not one of`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not said: %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(err)
+	}
+}
+
+func TestFilesThatAreNone(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a: [":                  "line 1",
+		"- x":                   "the file must be settings",
+		"tables: 3":             "tables must be a list",
+		"tables: [[]]":          "must be settings",
+		"{}\n---\n{}":           "second document",
+		"x: &a {y: *a}":         "unknown key x",
+		"budgets: &b {}\n# end": "",
+		"http: *none":           "unknown anchor",
+		"":                      "",
+		"# nothing\n":           "",
+		"tables:\n":             "",
+		"http: null":            "",
+		"a\x01b":                "yaml.yaml",
+	} {
+		name := filepath.Join(t.TempDir(), "yaml.yaml")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := config.Load(config.Input{File: name})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	if _, err := config.Load(config.Input{File: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add([]byte("tables: [/a]\nhttp: {address: x}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		name := filepath.Join(t.TempDir(), "f.yaml")
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := config.Load(config.Input{File: name}); err == nil {
+			l.Effective()
+		}
+	})
+}
+
+// A cluster manager sets variables for a service that is called tidemark; they are not ours. Of others a person is told.
+func TestForeignVariables(t *testing.T) {
+	t.Parallel()
+	l, err := config.Load(config.Input{Env: []string{"TIDEMARK_PORT=tcp://10.0.0.1:80", "TIDEMARK_PORT_80_TCP=tcp://10.0.0.1:80", "TIDEMARK_PORT_80_TCP_ADDR=10.0.0.1",
+		"TIDEMARK_SERVICE_HOST=10.0.0.1", "TIDEMARK_HTTP_SERVICE_PORT=80", "TIDEMARK_TEST_LONG=1", "TIDEMARK_HTTP_ADRESS=x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Warnings) != 1 || !strings.Contains(l.Warnings[0], "TIDEMARK_HTTP_ADRESS") {
+		t.Errorf("warnings: %q", l.Warnings)
+	}
+}
+
+func TestNamesAreUnique(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for _, s := range config.Settings() {
+		for _, name := range []string{s.Env(), s.Flag()} {
+			if other, twice := seen[name]; twice {
+				t.Errorf("%s and %s are both %s", s.Key, other, name)
+			}
+			seen[name] = s.Key
+		}
+		if s.Doc == "" {
+			t.Errorf("%s is not explained", s.Key)
+		}
+	}
+}
+
+func TestSecretsAreMasked(t *testing.T) {
+	t.Parallel()
+	s := struct{ P config.Secret }{"hush"}
+	j, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "secret", s.P)
+	for _, text := range []string{string(j), fmt.Sprint(s), fmt.Sprintf("%+v %#v %s %q %x", s, s, s.P, s.P, s.P), log.String()} {
+		if strings.Contains(text, "hush") || strings.Contains(text, fmt.Sprintf("%x", "hush")) {
+			t.Errorf("a secret is shown: %s", text)
+		}
+	}
+	if s.P.Reveal() != "hush" || config.Secret("").String() != "" {
+		t.Error("Reveal or the empty mask is wrong")
+	}
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]config.Size{"0": 0, "7": 7, "64MiB": 64 << 20, "1 GiB": 1 << 30, "5kB": 5000, "3B": 3} {
+		if got, err := config.ParseSize(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "9223372036854775807GiB", "1TiB"} {
+		if _, err := config.ParseSize(text); err == nil {
+			t.Errorf("%q is taken for a size", text)
+		}
+	}
+	if got := config.Size(96 << 20).String(); got != "96MiB" {
+		t.Error(got)
+	}
+}
+
+// The example in the documentation loads, names every setting, and says the defaults.
+func TestExampleFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(testkit.Root(), "docs", "tidemark.example.yaml")
+	l, err := config.Load(config.Input{File: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Tables) == 0 {
+		t.Error("no table in the example")
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// With every commented setting in effect it loads, too, and there is nothing it leaves out.
+	var lines []string
+	for _, line := range strings.Split(string(b), "\n") {
+		if rest, found := strings.CutPrefix(strings.TrimLeft(line, " "), "#: "); found {
+			line = line[:len(line)-len(strings.TrimLeft(line, " "))] + rest
+		}
+		lines = append(lines, line)
+	}
+	all, err := config.Load(config.Input{File: write(t, strings.Join(lines, "\n"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range config.Settings() {
+		if all.Origin[s.Key] == "default" {
+			t.Errorf("the example leaves out %s", s.Key)
+		}
+		if s.Default == "" {
+			continue
+		}
+		for _, e := range all.Effective() {
+			if e.Key == s.Key && e.Value != s.Default {
+				t.Errorf("%s: the example says %s, the default is %s", s.Key, e.Value, s.Default)
+			}
+		}
+	}
+}
+
+// docs/configuration.md has a row for each setting, with its default and meaning, and none for anything else.
+func TestDocumentation(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{}
+	row := func(prefix string, all []config.Setting) {
+		for _, s := range all {
+			d := s.Default
+			if d != "" {
+				d = "`" + d + "`"
+			}
+			want[fmt.Sprintf("| `%s%s` | %s | %s | %s |", prefix, s.Key, s.Type, d, s.Doc)] = true
+		}
+	}
+	row("tables[].", config.TableSettings())
+	row("", config.Settings())
+	for _, line := range strings.Split(string(b), "\n") {
+		if strings.HasPrefix(line, "| `") && !want[line] {
+			t.Errorf("no such setting: %s", line)
+		}
+		delete(want, line)
+	}
+	for line := range want {
+		t.Errorf("docs/configuration.md has no row: %s", line)
+	}
+}

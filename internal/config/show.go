@@ -1,0 +1,31 @@
+package config
+
+import (
+	"reflect"
+	"strconv"
+)
+
+// Effective is one value that is in effect.
+type Effective struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"` // a secret's is masked
+	Origin string `json:"origin"`
+}
+
+// Effective lists the values in effect, in the order of the file: the settings of the process, then those of each table that are given.
+func (l *Loaded) Effective() []Effective {
+	var out []Effective
+	for _, s := range Settings() {
+		x, _ := field(reflect.ValueOf(&l.Config).Elem(), s.Key)
+		out = append(out, Effective{s.Key, text(x), l.Origin[s.Key]})
+	}
+	for i := range l.Tables {
+		for _, s := range TableSettings() {
+			x, _ := field(reflect.ValueOf(&l.Tables[i]).Elem(), s.Key)
+			if value := text(x); value != "" {
+				out = append(out, Effective{"tables[" + strconv.Itoa(i) + "]." + s.Key, value, l.Origin["tables"]})
+			}
+		}
+	}
+	return out
+}
