@@ -119,6 +119,9 @@ func CheckIdioms(name, text string) []string {
 		if strings.HasSuffix(name, "_test.go") && !i.tests {
 			continue
 		}
+		if i.name == "sleeping in a test" && strings.Contains(text, `"testing/synctest"`) { // sleep is how a bubble's clock is moved
+			continue
+		}
 		for _, at := range i.find.FindAllStringIndex(text, -1) {
 			line := 1 + strings.Count(text[:at[0]], "\n")
 			bad = append(bad, fmt.Sprintf("%s:%d: %s: %s", name, line, i.name, i.use))
