@@ -252,6 +252,10 @@ func (l *look) withoutIndex(ctx context.Context, s *IndexStatus) {
 		column = vectors[0].Column
 	}
 	create := l.command("index create", "--column "+quote(column))
+	if l.deps.Place.IsBeside() { // the metadata table is made with the index
+		s.set(StateAbsent, "no index", create)
+		return
+	}
 	switch there, err := l.standing().metadataTable(ctx); {
 	case err != nil:
 		s.set(StateStalled, err.Error(), storage.Hint(err))

@@ -67,6 +67,19 @@ func TestObjectStores(t *testing.T) {
 		}
 	}
 
+	// The index in a bucket, of a table on disk that nothing is written to.
+	only := testkit.Table(t, "cow_basic")
+	before, err := tree(only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, walk(t, only, "--sink", "s3://"+cloudtest.Bucket+"/indexes/of a table")); diff != "" {
+		t.Errorf("beside, -inside +beside:\n%s", diff)
+	}
+	if after, err := tree(only); err != nil || !cmp.Equal(before, after) {
+		t.Errorf("the table changed: %v %s", err, cmp.Diff(before, after))
+	}
+
 	// Who may only read can still ask; who may not at all, or asks another region, is told what to do.
 	for _, c := range []struct {
 		name, env, value string
@@ -78,6 +91,9 @@ func TestObjectStores(t *testing.T) {
 		{"read-only search", "AWS_ACCESS_KEY_ID", cloudtest.Reader, []string{"search", "--vector", "[1,0,0,0,0,0,0,0]"}, exitOK, ""},
 		{"read-only drop", "AWS_ACCESS_KEY_ID", cloudtest.Reader,
 			[]string{"index", "drop", "--index", "embedding_idx", "--yes-drop", "embedding_idx"}, exitFailed, "permission to get and list"},
+		{"read-only sync", "AWS_ACCESS_KEY_ID", cloudtest.Reader, []string{"sync"}, exitFailed, "permission to get and list"},
+		{"read-only reconcile", "AWS_ACCESS_KEY_ID", cloudtest.Reader, []string{"reconcile"}, exitFailed, "permission to get and list"},
+		{"no such bucket for the index", "", "", []string{"status", "--sink", "s3://other/i", only}, exitNotFresh, "there is no bucket other"},
 		{"wrong key", "AWS_ACCESS_KEY_ID", "nobody", []string{"status"}, exitNotFresh, "the credentials are wrong or expired"},
 		{"no key", "AWS_ACCESS_KEY_ID", "", []string{"status"}, exitNotFresh, "set AWS_ACCESS_KEY_ID"},
 		{"wrong region", "AWS_REGION", "us-west-2", []string{"status"}, exitNotFresh, "set AWS_REGION=" + cloudtest.Region},
@@ -88,7 +104,7 @@ func TestObjectStores(t *testing.T) {
 				t.Setenv(c.env, c.value)
 			}
 			args := append([]string{}, c.args...)
-			if c.hint != "there is no bucket other" {
+			if !strings.HasPrefix(c.name, "no such bucket") {
 				args = append(args, stores[0].url)
 			}
 			var stdout, stderr bytes.Buffer
@@ -185,7 +201,7 @@ func TestReal(t *testing.T) {
 }
 
 // walk goes the main path on a table and returns what must not depend on where the table is.
-func walk(t *testing.T, url string) map[string]any {
+func walk(t *testing.T, url string, more ...string) map[string]any {
 	t.Helper()
 	out := map[string]any{}
 	for _, args := range [][]string{
@@ -196,7 +212,7 @@ func walk(t *testing.T, url string) map[string]any {
 		{"search", url, "--vector", "[1,0,0,0,0,0,0,0]"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if got := run(t.Context(), append(args, "--json"), &stdout, &stderr); got != exitOK {
+		if got := run(t.Context(), append(append(args, "--json"), more...), &stdout, &stderr); got != exitOK {
 			t.Fatalf("%q: exit code %d: %s%s", args, got, &stdout, &stderr)
 		}
 		var answer map[string]any
