@@ -231,7 +231,7 @@ func (e *evidence) read(ctx context.Context, place mdt.Place) error {
 		}
 		groups[delta.FileGroup(r.Key, e.index.FileGroups)] = true
 		sum := sha256.Sum256(r.Value)
-		e.markers[k.Instant] = marker{requested: strings.Split(m.DataInstant, ","), digest: hex.EncodeToString(sum[:]), id: r.ID}
+		e.markers[k.Instant] = marker{requested: strings.Split(m.DataInstant, ","), digest: hex.EncodeToString(sum[:]), id: e.writerOf(k.Instant, r)}
 		return nil
 	})
 	if err != nil {
@@ -262,6 +262,21 @@ func (e *evidence) read(ctx context.Context, place mdt.Place) error {
 		return fmt.Errorf("the manifest's frontier is %s, the state's %s: %w", orNone(frontier), orNone(e.index.Frontier.Completed), storage.ErrCorrupt)
 	}
 	return nil
+}
+
+// writerOf returns the commit of the metadata table that wrote the marker of a completion time. A base file that a fold made does not tell:
+// then the evidence does.
+func (e *evidence) writerOf(completed string, r mdt.Entry) string {
+	id := ""
+	for _, c := range e.kept {
+		if !r.Base || c.ID > r.ID {
+			break
+		}
+		if slices.ContainsFunc(c.Covered, func(i mdt.CoveredInstant) bool { return i.Index == e.index.Name && i.Completed == completed }) {
+			id = c.ID
+		}
+	}
+	return cmp.Or(id, r.ID)
 }
 
 // checksums compares the files of some file groups, whole, with the state: block checksums alone do not cover every byte.

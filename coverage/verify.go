@@ -197,6 +197,10 @@ func rewind(st *mdt.State, x *mdt.Index, evidence []mdt.Commit, tl *timeline.Tim
 			}
 		}
 	}
+	folded := func(f mdt.DataFile) bool { return f.Index == x.Name && f.ID > end }
+	if end != "" && slices.ContainsFunc(st.Base, folded) {
+		return refuse("commits that came later are folded into the same files by now")
+	}
 	if end != "" {
 		back.Commits = slices.DeleteFunc(back.Commits, func(c mdt.Commit) bool { return c.ID >= end })
 	}

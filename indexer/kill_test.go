@@ -54,6 +54,9 @@ func orphans(t *testing.T, st *mem.Store) []string {
 	for _, l := range state.Ledger {
 		named[mdt.Inside(st).LedgerPath(l.Path)] = true
 	}
+	for _, r := range state.Retired {
+		named[".hoodie/metadata/"+r.Path] = true
+	}
 	for _, f := range st.Paths() {
 		if (strings.Contains(f, "/vector_index_") || strings.Contains(f, "/ledger/")) && !named[f] {
 			out = append(out, f)

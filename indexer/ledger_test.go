@@ -82,7 +82,7 @@ func TestStateStaysSmall(t *testing.T) {
 // What needs no evidence reads none of the ledger, and the newest markers only what holds them.
 func TestLedgerIsReadLazily(t *testing.T) {
 	t.Parallel()
-	st := absence(t, 200)
+	st := absence(t, 220)
 	for ledgerSync(t, mdt.Inside(st), 20).Processed > 0 {
 	}
 	state, _, err := mdt.ReadState(t.Context(), mdt.Inside(st))

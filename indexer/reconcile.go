@@ -90,7 +90,9 @@ func reconcile(ctx context.Context, place mdt.Place, sk Committer, opt Reconcile
 			err = errors.Join(r.commit(ctx, sk), r.close())
 		}
 		if err == nil {
-			return r.results, nil
+			sk.memo.line = foldLine(r.Look)
+			_, err = fold(ctx, sk)
+			return r.results, err
 		}
 		if err = moved(err); !errors.Is(err, errRedo) || redo == staleRedos {
 			return nil, err
@@ -360,6 +362,8 @@ func (r *reconciliation) apply(st *mdt.State, id, completion string, files []mdt
 		}
 		st.Degraded = slices.DeleteFunc(st.Degraded, func(d mdt.DegradedGroup) bool { return d.Index == name })
 	}
+	// Which files the metadata table's other readers still accept after a restore cannot be told: all are written anew.
+	st.Refold = true
 	if st.Restores == nil {
 		st.Restores = map[string]string{}
 	}

@@ -54,6 +54,8 @@ type SyncResult struct {
 	Processed int
 	// Commits are the ids of the metadata-table commits that were made.
 	Commits []string
+	// Folds are the ids of those that only folded log files into base files.
+	Folds []string
 	// Reconciled is what the reconcile found that ended a catch-up over files that were gone; empty if none was needed.
 	Reconciled []Reconciled
 	// Copies says what record keys that live more than once took.
@@ -120,13 +122,28 @@ func loop(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, r
 		case err != nil:
 			return err
 		case id == "":
+			if err := res.fold(ctx, sk); err != nil {
+				return err
+			}
 			return finish(ctx, place, sk, opt, res)
 		default:
 			redo = 0
 			res.Processed += n
 			res.Commits = append(res.Commits, id)
+			if err := res.fold(ctx, sk); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// fold folds if it is time, and remembers it.
+func (r *SyncResult) fold(ctx context.Context, sk Committer) error {
+	id, err := fold(ctx, sk)
+	if id != "" {
+		r.Folds = append(r.Folds, id)
+	}
+	return err
 }
 
 // errRedo marks a pass that found the table changed between its look and its commit.
@@ -145,6 +162,7 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	if err != nil {
 		return 0, "", err
 	}
+	sk.memo.line = foldLine(l.Look)
 	if err := l.setAside(sk.memo); err != nil {
 		return 0, "", err
 	}

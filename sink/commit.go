@@ -34,6 +34,8 @@ type Batch struct {
 	Recheck func(ctx context.Context) error
 	// NewestData is the newest data-table instant that the caller saw. Defaults to what the sink sees itself.
 	NewestData timeline.Instant
+
+	fold bool // all evidence goes to the ledger, and no commit is left in the list
 }
 
 // commitAttempts bounds how often Commit takes a new id because a name or a time turned out to be taken.
@@ -206,7 +208,7 @@ func (s *Sink) apply(b Batch, before, after *mdt.State, in *mdt.Intent) (*mdt.St
 	after.LastTime, after.NewestSeen, after.Allocated = lastTime, newestSeen, allocated
 	after.Burned = before.Burned
 	after.Revision = before.Revision + 1
-	ledger, err := s.moveEvidence(after, in.ID)
+	ledger, err := s.moveEvidence(after, in.ID, b.fold)
 	if err != nil {
 		return nil, nil, err
 	}

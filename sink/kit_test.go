@@ -293,6 +293,13 @@ func checkTidy(t testing.TB, before, after *mem.Store, what string) {
 	for _, c := range state.Commits {
 		named[place.CommitPath(c.ID, c.Completion)] = true
 	}
+	for _, f := range state.Base {
+		completion, err := timeline.AddMillis(f.ID, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named[place.CommitPath(f.ID, completion)] = true
+	}
 	if state.Intent != nil || len(state.Burned) > 0 || state.Owner != "" {
 		t.Errorf("%s: not settled: intent %v, burned %v, owner %q", what, state.Intent, state.Burned, state.Owner)
 	}

@@ -10,9 +10,9 @@ import (
 	"tidemark/internal/storage"
 )
 
-// moveEvidence takes the evidence of all commits but the one with that id out of a state that holds too much of it, and names
-// the ledger file that holds it instead. It returns the content of that file; nil if nothing was moved.
-func (s *Sink) moveEvidence(after *mdt.State, id string) ([]byte, error) {
+// moveEvidence takes the evidence of all commits but the one with that id out of a state that holds too much of it, or that a fold
+// empties, and names the ledger file that holds it instead. It returns the content of that file; nil if nothing was moved.
+func (s *Sink) moveEvidence(after *mdt.State, id string, fold bool) ([]byte, error) {
 	var move []mdt.Commit
 	n := 0
 	for i := range after.Commits {
@@ -23,7 +23,10 @@ func (s *Sink) moveEvidence(after *mdt.State, id string) ([]byte, error) {
 		n += len(c.Covered)
 		move = append(move, *c)
 	}
-	if n <= s.cfg.Evidence {
+	if fold {
+		defer func() { after.Commits = nil }()
+	}
+	if n == 0 || !fold && n <= s.cfg.Evidence {
 		return nil, nil
 	}
 	l, content, err := mdt.NewLedger(move, after.Epoch)
@@ -63,7 +66,7 @@ func (s *Sink) keepEvidence(ctx context.Context, after *mdt.State, content []byt
 // sweepLedger deletes ledger files that no state names: of a commit that was taken back, or never staged. Those of a later epoch are
 // its owner's. It looks only where there can be any.
 func (s *Sink) sweepLedger(ctx context.Context, st *mdt.State, named map[string]bool) error {
-	if len(st.Ledger) == 0 && st.Evidence() <= s.cfg.Evidence {
+	if len(st.Ledger) == 0 && st.Evidence() == 0 {
 		return nil
 	}
 	for _, l := range st.Ledger {

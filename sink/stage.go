@@ -39,6 +39,8 @@ type FileRecords struct {
 	// Stream hands on the records where they do not fit in memory; Records is empty then. A record is valid until the
 	// next one. An error ends it and is returned by Commit.
 	Stream iter.Seq2[Record, error]
+
+	merge func(w *hfile.Writer) error // of a fold: writes what is in the base file
 }
 
 func (f *FileRecords) all() iter.Seq2[Record, error] {
@@ -152,6 +154,13 @@ func (s *Sink) pieces(space *spill.Space, id string, f *FileRecords) ([]piece, e
 		return nil
 	}
 	begin()
+	if f.merge != nil {
+		err := f.merge(w)
+		if err == nil {
+			err = end()
+		}
+		return out, err
+	}
 	var key []byte
 	for r, err := range f.all() {
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// wholeFile is the size up to which a file is read whole; larger ones are read by ranges.
-	wholeFile = 1 << 20
+	// WholeFile is the size in bytes up to which a file is read whole and checked by its SHA-256; larger ones are read by ranges.
+	WholeFile = 1 << 20
 	// holdBytes bounds the files that one MDT or View keeps whole in memory; beyond it files are read again.
 	holdBytes = 64 << 20
 )
@@ -131,7 +131,7 @@ func (m *MDT) open(ctx context.Context, info storage.Info, base bool) (*fileData
 		return f, nil
 	}
 	src := storage.FileSource(m.Store, info.Path, info.Size)
-	whole := info.Size <= wholeFile
+	whole := info.Size <= WholeFile
 	if whole {
 		b, err := src.ReadRange(ctx, 0, info.Size)
 		if err != nil {

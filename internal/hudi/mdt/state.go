@@ -251,6 +251,19 @@ func (s *State) Live(index string) []DataFile {
 	return out
 }
 
+// Unfolded returns how many commits have log files that no fold has merged, and the id of the oldest, "" if there is none.
+func (s *State) Unfolded() (commits int, oldest string) {
+	for _, c := range s.Commits {
+		if len(c.Files) == 0 {
+			continue
+		}
+		if commits++; oldest == "" || c.ID < oldest {
+			oldest = c.ID
+		}
+	}
+	return commits, oldest
+}
+
 // EncodeState returns the bytes of state.json: indented JSON, map keys sorted, so the same state gives the same bytes. The
 // state's own Sum is not looked at; the bytes carry the right one.
 func EncodeState(s *State) ([]byte, error) {

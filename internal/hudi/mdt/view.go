@@ -95,7 +95,7 @@ func OpenView(ctx context.Context, place Place, st *State, index string) (*View,
 // OpenFiles returns a view of exactly these files, for reading back what is not visible yet. groups is the number of
 // physical file groups of the index.
 func OpenFiles(_ context.Context, place Place, files []DataFile, groups int) (*View, error) {
-	v := &View{place: place, total: groups, limit: wholeFile}
+	v := &View{place: place, total: groups, limit: WholeFile}
 	byGroup := map[int][]*viewFile{}
 	for _, f := range files {
 		if f.Group < 0 || f.Group >= groups {
