@@ -2,7 +2,9 @@ package coverage
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"tidemark/internal/hudi/mdt"
@@ -42,7 +44,7 @@ func archivedUncovered(ctx context.Context, st storage.Store, p *timeline.Proper
 			if i.Completed <= completed {
 				continue // a retry under the same time completed later
 			}
-			undone, err := targets(ctx, st, p, i)
+			undone, err := Undone(ctx, st, p, i)
 			if err != nil {
 				return "", err
 			}
@@ -54,8 +56,18 @@ func archivedUncovered(ctx context.Context, st storage.Store, p *timeline.Proper
 	return "", nil
 }
 
-// targets returns the requested times of what a completed restore or rollback undid.
-func targets(ctx context.Context, st storage.Store, p *timeline.Properties, i timeline.Instant) ([]string, error) {
+// Undone returns the requested times of what a completed restore or rollback of the active timeline undid. One that cannot be read is
+// storage.ErrCorrupt: what it undid is not known, so nobody may go on as if it had undone nothing.
+func Undone(ctx context.Context, st storage.Store, p *timeline.Properties, i timeline.Instant) ([]string, error) {
+	out, err := undoneBy(ctx, st, p, i)
+	if errors.Is(err, storage.ErrCorrupt) {
+		return nil, &storage.Error{Op: "read " + string(i.Action), Path: path.Join(p.TimelineDir(table.HoodieDir), i.File), Err: err,
+			Hint: "what it undid is not known: restore its file from a copy, or run the " + string(i.Action) + " again with Hudi's tools"}
+	}
+	return out, err
+}
+
+func undoneBy(ctx context.Context, st storage.Store, p *timeline.Properties, i timeline.Instant) ([]string, error) {
 	if i.Action == timeline.Rollback {
 		m, err := timeline.ReadRollback(ctx, st, table.HoodieDir, p, i)
 		if err != nil {

@@ -64,10 +64,7 @@ func CheckCertificate(ctx context.Context, d Deps, b []byte) (*CertificateCheck,
 		r.problem("%v", err)
 		return r, nil
 	}
-	r.Index, r.Generation, r.Frontier, r.Digest = c.Index, c.Generation, c.Frontier, c.Digest
-	for _, p := range slices.Concat(c.Baseline, c.Covered) {
-		r.Covered = append(r.Covered, Times{p.Requested, p.Completed})
-	}
+	r = newCheck(c)
 	e, err := collect(ctx, d, c.Index)
 	if err == nil {
 		err = r.compare(ctx, d, c, e)
@@ -80,6 +77,15 @@ func CheckCertificate(ctx context.Context, d Deps, b []byte) (*CertificateCheck,
 	}
 	r.OK = len(r.Problems) == 0
 	return r, nil
+}
+
+// newCheck is the check of a certificate that nothing was compared with yet.
+func newCheck(c *Certificate) *CertificateCheck {
+	r := &CertificateCheck{Index: c.Index, Generation: c.Generation, Frontier: c.Frontier, Digest: c.Digest, Covered: []Times{}, Problems: []string{}}
+	for _, p := range slices.Concat(c.Baseline, c.Covered) {
+		r.Covered = append(r.Covered, Times{p.Requested, p.Completed})
+	}
+	return r
 }
 
 // differs says that an error is about what storage holds, not about reading it.

@@ -155,7 +155,7 @@ func (r *CertificateCheck) wasPending(ctx context.Context, g Gap, latest string,
 	}
 	for _, a := range []timeline.Action{timeline.Rollback, timeline.Restore} {
 		for _, i := range e.tl.CompletedOf(a) {
-			undone, err := targets(ctx, e.store, e.props, i)
+			undone, err := Undone(ctx, e.store, e.props, i)
 			if err != nil {
 				return false, err
 			}

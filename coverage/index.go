@@ -43,7 +43,7 @@ func (l *look) index(ctx context.Context, x *mdt.Index) (IndexStatus, error) {
 		s.Horizon = Horizon{} // what cannot be read is not known; the steps below say what is wrong
 	}
 	for _, step := range []func(context.Context, *IndexStatus, *mdt.Index, Verdict) (bool, error){
-		l.absent, l.closed, l.blocked, l.moving,
+		l.absent, l.closed, l.lost, l.blocked, l.moving,
 	} {
 		done, err := step(ctx, &s, x, v)
 		if ctx.Err() != nil {
@@ -121,6 +121,8 @@ func (l *look) wayOut(f *fallen, x *mdt.Index) string {
 	drop := l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name))
 	create := l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))
 	switch {
+	case f.then != "":
+		return f.next + l.command(f.then, "")
 	case f.next != "":
 		return f.next
 	case f.building:
@@ -141,6 +143,16 @@ const writeOnce = "write to the table once with hoodie.metadata.enable=true, the
 // closed finds an index whose column is no longer what it was built on.
 func (l *look) closed(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdict) (bool, error) {
 	found, err := l.standing().closed(ctx, x)
+	if err != nil || found == nil {
+		return false, err
+	}
+	s.set(found.state, found.reason, l.wayOut(found, x))
+	return true, nil
+}
+
+// lost finds that what the index rests on is no longer what it was.
+func (l *look) lost(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdict) (bool, error) {
+	found, err := l.standing().history(ctx, x)
 	if err != nil || found == nil {
 		return false, err
 	}

@@ -166,7 +166,7 @@ func orNone(s string) string {
 
 // undid returns the instant of the set that a completed restore or rollback undid; "" if it undid none.
 func undid(ctx context.Context, st storage.Store, p *timeline.Properties, i timeline.Instant, set markers.Set) (string, error) {
-	undone, err := targets(ctx, st, p, i)
+	undone, err := Undone(ctx, st, p, i)
 	if err != nil {
 		return "", err
 	}

@@ -15,6 +15,7 @@ import (
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/mem"
 	"tidemark/internal/storage/open"
+	"tidemark/timeline"
 )
 
 const (
@@ -63,7 +64,19 @@ func newWorld(t testing.TB, n, covered int) *world {
 		}
 		x.Frontier = mdt.Frontier{Requested: at(i, 0), Completed: at(i, 10)}
 	}
+	w.witness()
 	return w
+}
+
+// witness notes what the index incorporates, as a commit of ours does.
+func (w *world) witness() {
+	w.t.Helper()
+	_, tl, err := timeline.Open(w.t.Context(), w.store, ".hoodie")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.index().Witness(tl.Writes())
+	w.state.Archive.Earliest = tl.Earliest()
 }
 
 func (w *world) index() *mdt.Index { return w.state.Indexes["embedding_idx"] }

@@ -82,8 +82,19 @@ func Prove(ctx context.Context, d Deps, index string) (*Certificate, error) {
 			c.Latest = &Times{p.Requested, p.Completed}
 		}
 	}
-	c.Digest, err = c.sum()
-	return c, err
+	if c.Digest, err = c.sum(); err != nil {
+		return nil, err
+	}
+	// What nobody would accept is not written: the certificate is checked as its readers check it.
+	r := newCheck(c)
+	if err := r.compare(ctx, d, c, e); err != nil {
+		return nil, err
+	}
+	if len(r.Problems) > 0 {
+		return nil, &storage.Error{Op: "prove", Path: e.index.Name, Hint: "tidemark status says what is wrong; tidemark reconcile compares the index with the whole table",
+			Err: fmt.Errorf("the evidence does not agree with itself: %s: %w", r.Problems[0], storage.ErrCorrupt)}
+	}
+	return c, nil
 }
 
 // coveredCommits adds the commits that have a marker, and checks that all those that the state names are among them.
@@ -158,6 +169,7 @@ type evidence struct {
 	store      storage.Store
 	markers    map[string]marker // by completion time
 	kept       []mdt.Commit      // what the state and its ledger say of the covered commits
+	proved     map[Times]Proved  // what was read of commits
 }
 
 // marker is one marker record.
@@ -169,7 +181,7 @@ type marker struct {
 
 // collect reads the evidence and checks that it agrees with itself.
 func collect(ctx context.Context, d Deps, index string) (*evidence, error) {
-	e := &evidence{store: d.Place.Store, markers: map[string]marker{}}
+	e := &evidence{store: d.Place.Store, markers: map[string]marker{}, proved: map[Times]Proved{}}
 	raw, _, err := d.Place.Store.ReadFile(ctx, d.Place.StatePath())
 	if err != nil {
 		return nil, &storage.Error{Op: "read", Path: d.Place.StatePath(), Err: err, Hint: "create an index first: tidemark index create"}
@@ -194,7 +206,7 @@ func collect(ctx context.Context, d Deps, index string) (*evidence, error) {
 		return nil, err
 	}
 	if found != nil {
-		return nil, &storage.Error{Op: "prove", Path: e.index.Name, Err: fmt.Errorf("%s: %w", found.reason, storage.ErrStale), Hint: found.next}
+		return nil, &storage.Error{Op: "prove", Path: e.index.Name, Err: fmt.Errorf("%s: %w", found.reason, storage.ErrStale), Hint: found.hint()}
 	}
 	e.generation, _ = e.index.Active()
 	if e.kept, err = mdt.Evidence(ctx, d.Place, e.state, e.index.Name); err != nil {
@@ -237,20 +249,13 @@ func (e *evidence) read(ctx context.Context, place mdt.Place) error {
 	if err != nil {
 		return err
 	}
-	key := delta.ManifestKey(number)
-	found, err := view.Get(ctx, [][]byte{key})
-	if err != nil {
+	if e.manifest, err = manifestOf(ctx, view, number); err != nil {
 		return err
 	}
-	entry, ok := found[string(key)]
-	if !ok {
-		return fmt.Errorf("generation %d has no manifest: %w", number, storage.ErrCorrupt)
+	if why := beyond(e.index, e.manifest); why != "" {
+		return &storage.Error{Op: "prove", Path: e.index.Name, Hint: forgedHint + "tidemark reconcile", Err: fmt.Errorf("%s: %w", why, storage.ErrCorrupt)}
 	}
-	rec, err := delta.Decode(entry.Schema, entry.Value)
-	if e.manifest, ok = rec.(*delta.Manifest); err != nil || !ok {
-		return fmt.Errorf("manifest of generation %d: %w", number, cmp.Or(err, storage.ErrCorrupt))
-	}
-	groups[delta.FileGroup(key, e.index.FileGroups)] = true
+	groups[delta.FileGroup(delta.ManifestKey(number), e.index.FileGroups)] = true
 	if err := e.checksums(ctx, place, view, groups); err != nil {
 		return err
 	}
@@ -300,6 +305,18 @@ func (e *evidence) checksums(ctx context.Context, place mdt.Place, view *mdt.Vie
 
 // prove finds a commit on the active or archived timeline and reads its metadata. Its Metadata is "" if it is on neither.
 func (e *evidence) prove(ctx context.Context, requested, completed string) (Proved, error) {
+	at := Times{requested, completed}
+	if p, ok := e.proved[at]; ok {
+		return p, nil
+	}
+	p, err := e.metadata(ctx, requested, completed)
+	if err == nil {
+		e.proved[at] = p
+	}
+	return p, err
+}
+
+func (e *evidence) metadata(ctx context.Context, requested, completed string) (Proved, error) {
 	p := Proved{Requested: requested, Completed: completed}
 	inst, ok := e.tl.Find(requested)
 	if ok && inst.Requested == requested && inst.Completed == completed && inst.IsDataWrite() {

@@ -37,20 +37,24 @@ func (c *counting) List(ctx context.Context, dir string) ([]storage.Info, error)
 }
 
 // A status costs the same however long the timeline is: state, properties before and after the listing, the listing and a second one that nothing moved, the
-// metadata table's properties, the index's directory, the newest commit for the schema, and the index definitions.
+// metadata table's properties and timeline, the index's directory, the newest commit for the schema, and the index definitions. Once in a
+// process, and when the timeline has changed, it reads the newest commits to look for their files.
 func TestRequestsOfStatus(t *testing.T) {
 	t.Parallel()
 	for _, commits := range []int{1, 50} {
 		w := newWorld(t, commits, commits)
 		st := &counting{Store: w.store}
 		d := w.deps()
-		d.Place = mdt.Inside(st)
-		all, err := coverage.Status(t.Context(), d)
-		if err != nil || !all[0].Fresh {
-			t.Fatal(all, err)
-		}
-		if n := st.requests.Load(); n != 9 {
-			t.Errorf("%d requests for %d commits, want 9", n, commits)
+		d.Place, d.Known = mdt.Inside(st), &coverage.Known{}
+		for look, want := range []int64{10 + int64(min(commits, 16)), 10, 10} {
+			before := st.requests.Load()
+			all, err := coverage.Status(t.Context(), d)
+			if err != nil || !all[0].Fresh {
+				t.Fatal(all, err)
+			}
+			if n := st.requests.Load() - before; n != want {
+				t.Errorf("%d requests for %d commits at look %d, want %d", n, commits, look+1, want)
+			}
 		}
 	}
 }

@@ -20,6 +20,7 @@ type standing struct {
 	state *mdt.State
 	props *timeline.Properties
 	tl    *timeline.Timeline
+	known *Known // nil: nothing
 }
 
 // fallen is why an index does not stand.
@@ -27,8 +28,17 @@ type fallen struct {
 	state    State
 	reason   string
 	next     string // "": look.wayOut knows
+	then     string // a command of ours that ends next
 	building bool   // its creation has not ended
 	noTable  bool   // there is no metadata table that could hold it
+}
+
+// hint is the next step, for who does not know how the user names the table.
+func (f *fallen) hint() string {
+	if f.then == "" {
+		return f.next
+	}
+	return f.next + "tidemark " + f.then
 }
 
 // judge returns why the index does not stand; nil if it does. Of several reasons it is the first in the order of the states.
@@ -36,7 +46,7 @@ func (g standing) judge(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	if found := g.unsupported(); found != nil {
 		return found, nil
 	}
-	for _, step := range []func(context.Context, *mdt.Index) (*fallen, error){g.absent, g.closed} {
+	for _, step := range []func(context.Context, *mdt.Index) (*fallen, error){g.absent, g.closed, g.history} {
 		if found, err := step(ctx, x); found != nil || err != nil {
 			return found, err
 		}

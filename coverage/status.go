@@ -28,6 +28,8 @@ type Deps struct {
 	// ZoneOffset is the offset of the table's instant texts from UTC. Defaults to zero for a table in UTC, and is otherwise
 	// derived from the newest instant (design, section 5).
 	ZoneOffset *time.Duration
+	// Known is what this process has looked at already: one that asks again and again passes the same one. Defaults to nothing.
+	Known *Known
 }
 
 func (d Deps) now() time.Time {
@@ -277,7 +279,7 @@ func (l *look) vectors(ctx context.Context) ([]avrox.Vector, error) {
 func (l *look) schema(ctx context.Context) (*avrox.Schema, error) { return l.standing().schema(ctx) }
 
 func (l *look) standing() standing {
-	return standing{place: l.deps.Place, state: l.state, props: l.props, tl: l.tl}
+	return standing{place: l.deps.Place, state: l.state, props: l.props, tl: l.tl, known: l.deps.Known}
 }
 
 // setOffset finds the offset of the table's instant texts, for showing seconds.

@@ -226,6 +226,7 @@ func TestFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5, 2)
 	w.index().Covered[at(4, 0)] = at(4, 10)
+	w.witness()
 	w.instant(at(2, 30)+".inflight", "")
 	w.now = noon.Add(10 * time.Minute)
 	b, err := json.Marshal(w.status())

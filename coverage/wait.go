@@ -63,6 +63,9 @@ func Wait(ctx context.Context, d Deps, r WaitRequest) (*WaitResult, error) {
 	defer deadline.Stop()
 	tick := time.NewTicker(r.Poll)
 	defer tick.Stop()
+	if d.Known == nil {
+		d.Known = &Known{}
+	}
 	w := &waiter{deps: d, request: r, reader: timeline.NewReader(d.Place.Store, table.HoodieDir)}
 	for {
 		res, err := w.look(ctx)
@@ -106,7 +109,7 @@ func (w *waiter) look(ctx context.Context) (*WaitResult, error) {
 	}
 	if res.Reason, err = w.uncovered(ctx, props, tl, x); err == nil && res.Reason == "" {
 		var found *fallen
-		if found, err = (standing{place: place, state: st, props: props, tl: tl}).judge(ctx, x); found != nil {
+		if found, err = (standing{place: place, state: st, props: props, tl: tl, known: w.deps.Known}).judge(ctx, x); found != nil {
 			res.Reason = found.reason
 		}
 	}

@@ -158,6 +158,7 @@ func TestWaitPolls(t *testing.T) {
 		go func() {
 			<-time.After(90 * time.Second)
 			w.index().Covered[at(5, 0)] = at(5, 10)
+			w.witness()
 			w.deps()
 		}()
 		res, err := coverage.Wait(t.Context(), d, coverage.WaitRequest{Covers: at(5, 0), Timeout: 10 * time.Minute})

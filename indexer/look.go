@@ -133,6 +133,12 @@ func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 	if err := l.archive(ctx, c); err != nil {
 		return err
 	}
+	for _, w := range l.table.Timeline.Writes() {
+		if why := doubtOf(x, w); why != "" {
+			return &storage.Error{Op: "follow index", Path: x.Name, Err: fmt.Errorf("covered commit %s %s: %w", w.Requested, why, storage.ErrCorrupt),
+				Hint: "restore what was changed from a copy; or, to go by the table as it is now: tidemark reconcile"}
+		}
+	}
 	if gone := l.Undone(c); len(gone) > 0 {
 		return &storage.Error{Op: "follow index", Path: x.Name,
 			Err:  fmt.Errorf("covered instant %s was rolled back or restored away (%d in all): %w", gone[0], len(gone), storage.ErrStale),
@@ -141,13 +147,24 @@ func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 	return nil
 }
 
+// doubtOf says why an index cannot rely on a commit that its state calls incorporated, "" if it can.
+func doubtOf(x *mdt.Index, w timeline.Instant) string {
+	if x.Unseen(w) {
+		return "was never taken in by a commit of ours: someone changed the state object"
+	}
+	if why := x.Changed(w); why != "" {
+		return "was changed since: its file " + w.File + " " + why
+	}
+	return ""
+}
+
 // undone returns the restores and rollbacks of the timeline that the state has not dealt with and that undid
 // nothing that an index incorporates: they can be taken as dealt with. One that did undo such an instant is
 // storage.ErrStale.
 func (l *look) undone(ctx context.Context) (map[string]string, error) {
 	fresh := map[string]string{}
 	for _, i := range l.Unhandled(l.state.Restores) {
-		targets, err := l.targets(ctx, i)
+		targets, err := coverage.Undone(ctx, l.table.Store, l.table.Props, i)
 		if err != nil {
 			return nil, err
 		}
@@ -165,27 +182,6 @@ func (l *look) undone(ctx context.Context) (map[string]string, error) {
 		fresh[i.Requested] = i.Completed
 	}
 	return fresh, nil
-}
-
-// targets returns the requested times that a rollback or restore undid.
-func (l *look) targets(ctx context.Context, i timeline.Instant) ([]string, error) {
-	st, p := l.table.Store, l.table.Props
-	if i.Action == timeline.Rollback {
-		m, err := timeline.ReadRollback(ctx, st, table.HoodieDir, p, i)
-		if err != nil {
-			return nil, err
-		}
-		return m.Instants, nil
-	}
-	m, err := timeline.ReadRestore(ctx, st, table.HoodieDir, p, i)
-	if err != nil {
-		return nil, err
-	}
-	var times []string
-	for _, r := range m.Instants {
-		times = append(times, r.Requested)
-	}
-	return times, nil
 }
 
 // checkColumn refuses an index whose column is no longer what it was built on.

@@ -121,6 +121,7 @@ type reconciliation struct {
 	indexes []*rebased
 	taken   []*taken // one for each index
 	results []Reconciled
+	reaches mdt.SeenArchive
 }
 
 // close gives up what the records of the indexes take.
@@ -137,6 +138,7 @@ type rebased struct {
 	part
 	claim   markers.Claim // afterwards
 	undone  []string
+	doubted []string // see doubted
 	covered []covered
 	copies  *mdt.Copies // record keys that live more than once
 }
@@ -147,6 +149,12 @@ func newReconciliation(ctx context.Context, place mdt.Place, st *mdt.State, opt 
 		return nil, err
 	}
 	r := &reconciliation{look: l, place: place, opt: opt, metas: map[string]*timeline.CommitMetadata{}}
+	if err := r.readUndoings(ctx); err != nil {
+		return nil, err
+	}
+	if r.reaches, err = r.archiveNow(ctx); err != nil {
+		return nil, err
+	}
 	names, err := r.names(ctx)
 	if err != nil {
 		return nil, err
@@ -208,13 +216,17 @@ func (r *reconciliation) compare(ctx context.Context, x *mdt.Index) error {
 		return err
 	}
 	b := &rebased{undone: r.Undone(claim)}
-	b.claim = r.Rebase(claim)
-	due := SetOf(x).Due(r.Writes)
-	if err := r.read(ctx, due); err != nil {
-		return err
-	}
 	var err error
 	if b.o, err = openIndex(ctx, r.place, r.state, x); err != nil {
+		return err
+	}
+	if b.doubted, err = r.doubted(ctx, x, b.o.gen.Manifest.BootstrapInstant); err != nil {
+		return err
+	}
+	claim = without(claim, b.doubted)
+	b.claim = r.Rebase(claim)
+	due := claim.Set.Due(r.Writes)
+	if err := r.read(ctx, due); err != nil {
 		return err
 	}
 	instant := ""
@@ -297,7 +309,7 @@ func (r *reconciliation) read(ctx context.Context, due []timeline.Instant) error
 
 // needed says whether there is anything to write.
 func (r *reconciliation) needed() bool {
-	if len(r.Unhandled(r.state.Restores)) > 0 {
+	if len(r.Unhandled(r.state.Restores)) > 0 || r.shrunk() {
 		return true
 	}
 	for n, b := range r.indexes {
@@ -353,6 +365,11 @@ func (r *reconciliation) apply(st *mdt.State, id, completion string, files []mdt
 		x.Frontier = mdt.Frontier{Requested: b.frontier.Requested, Completed: b.frontier.Completed, Open: b.frontier.Open}
 		x.Reconcile, x.Copies = "", b.copies
 		r.prune(x)
+		maps.DeleteFunc(x.Seen, func(at string, _ mdt.Seen) bool { return slices.Contains(b.doubted, at) })
+		x.Witness(r.Writes)
+		if len(b.doubted) > 0 { // what was known of them is of other files
+			st.ForgetEvidence(name, b.doubted)
+		}
 		for _, d := range b.covered {
 			commit.Covered = append(commit.Covered, d.record(0, name, b.frontier.Completed))
 		}
@@ -370,6 +387,7 @@ func (r *reconciliation) apply(st *mdt.State, id, completion string, files []mdt
 	for _, i := range r.Undoings {
 		st.Restores[i.Requested] = i.Completed
 	}
+	st.Archive = r.reaches
 	st.Commits = append(st.Commits, commit)
 	return nil
 }

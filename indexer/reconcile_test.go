@@ -250,8 +250,11 @@ func TestReconcileWrongContent(t *testing.T) {
 			}
 		}
 	})
+	if s := status(t, p); s.State != coverage.StateStalled || !strings.Contains(s.Reason, "no commit of ours took it in") {
+		t.Errorf("status: %+v", s)
+	}
 	r := reconcile(t, p)
-	if r.Missing == 0 || r.Extra == 0 || r.Stale == 0 || r.WrongLocator == 0 || r.Covered != 0 {
+	if r.Missing == 0 || r.Extra == 0 || r.Stale == 0 || r.WrongLocator == 0 || r.Covered != len(steps)-1 {
 		t.Errorf("found %+v", r)
 	}
 	verify(t, p, len(live(steps[len(steps)-1], "embedding", kernel.Float, kernel.Cosine)), "corrected")

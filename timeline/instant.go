@@ -30,6 +30,9 @@ const (
 // actions are those above. Another one is taken for an instant, too, if its times can be: later writers may have more.
 var actions = []Action{Commit, DeltaCommit, ReplaceCommit, Clean, Rollback, Restore, Savepoint, Indexing, SchemaCommit, Compaction, LogCompaction, Clustering}
 
+// Known says whether this code knows what an action does.
+func (a Action) Known() bool { return slices.Contains(actions, a) }
+
 // Completes returns the action under which a pending action is completed.
 func (a Action) Completes() Action {
 	switch a {

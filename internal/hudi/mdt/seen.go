@@ -47,6 +47,15 @@ func (x *Index) Witness(writes []timeline.Instant) {
 	x.Seen = seen
 }
 
+// Unseen says that the state names a write of the active timeline as incorporated that nobody noted, though it notes what is taken
+// in: someone else wrote it there.
+func (x *Index) Unseen(w timeline.Instant) bool {
+	if len(x.Seen) == 0 || w.Archived || !w.IsDataWrite() || !x.holds(w.Requested, w.Completed) {
+		return false
+	}
+	return x.Seen[w.Requested].Completed != w.Completed
+}
+
 // Changed says how a write of the active timeline that the index incorporates differs from what it was when it was taken in; "" if it
 // does not, as far as a listing shows. A completed write is never empty, whether it was noted or not.
 func (x *Index) Changed(w timeline.Instant) string {
