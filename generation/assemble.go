@@ -96,10 +96,14 @@ func (g *Generation) encode(ctx context.Context, c *corpus, clusters []int32, wo
 func (g *Generation) encodeCluster(c *corpus, cluster, segments int, members []int32) (kvs []delta.KV, logs int, err error) {
 	bySegment := make([][]delta.Posting, segments)
 	deltas := make([][]delta.KV, segments)
-	for _, i := range members {
+	var codes []rabitq.Code
+	const together = 256 // vectors encoded at once
+	for n, i := range members {
+		if n%together == 0 {
+			codes = g.encodeRows(c, cluster, members[n:min(n+together, len(members))])
+		}
 		r := c.rows[i]
-		s := delta.SegmentOf(r.key, segments)
-		code := g.Encode(c.vector(int(i)), cluster)
+		s, code := delta.SegmentOf(r.key, segments), codes[n%together]
 		if r.at.Position == delta.LogPosition {
 			key := delta.PostingKey(g.Number, uint32(cluster), uint16(s), r.key)
 			deltas[s] = append(deltas[s], delta.KV{Key: key, Value: delta.EncodeRecord(nil, delta.NewPosting(r.key, r.at, code))})
@@ -117,6 +121,16 @@ func (g *Generation) encodeCluster(c *corpus, cluster, segments int, members []i
 		kvs = append(append(kvs, blocks...), deltas[s]...)
 	}
 	return kvs, logs, nil
+}
+
+// encodeRows encodes rows of one cluster.
+func (g *Generation) encodeRows(c *corpus, cluster int, rows []int32) []rabitq.Code {
+	vectors := make([]float32, 0, len(rows)*c.dim)
+	for _, i := range rows {
+		vectors = append(vectors, c.vector(int(i))...)
+	}
+	rotated := g.Rotated[cluster*g.Dim : (cluster+1)*g.Dim]
+	return g.Encoder.EncodeAll(vectors, func(int) []float32 { return rotated })
 }
 
 // fileGroups is the number of physical file groups for posting records of that size (design, decision 20).

@@ -20,5 +20,6 @@ func main() {
 	nibbles()
 	interleave()
 	bytes()
+	levels()
 	Generate()
 }

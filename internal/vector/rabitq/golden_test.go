@@ -208,14 +208,16 @@ func TestGoldenEncodings(t *testing.T) {
 				sameBits32(t, name+": rotated centre", rc, c.RC)
 			}
 		}
-		r := make([]float32, c.Dim)
-		code := NewEncoder(rot, c.Bits).encode(floats(c.Vector), rv, rc, r)
+		enc := NewEncoder(rot, c.Bits)
+		scratch, code := enc.newScratch(), enc.empty(make([]byte, enc.codeBytes()))
+		scratch.encode(&code, floats(c.Vector), rv, rc)
+		r := scratch.r
 		if c.Residual != nil {
 			sameBits32(t, name+": residual", r, c.Residual)
 		}
 		if c.Factor != nil {
 			rn := float32(math.Sqrt(kernel.SquaredNorm64(r)))
-			sameBits64(t, name+": grid factor", chooseLevels(make([]byte, c.Dim), r, rn, c.Bits), *c.Factor)
+			sameBits64(t, name+": grid factor", chooseLevels(make([]byte, c.Dim), scratch.a, r, rn, c.Bits), *c.Factor)
 		}
 		for i, want := range c.Levels {
 			if c.Bits > 1 && int(code.Levels[i]) != want {

@@ -1,19 +1,25 @@
 package rabitq
 
-import "math"
+import (
+	"math"
+
+	"tidemark/internal/vector/simd"
+)
 
 // gridSize is the number of factors that the level search tries.
 const gridSize = 64
 
 // chooseLevels picks the best factor of the grid and writes the levels (vector-index format, section 4.3). It returns
-// the factor.
-func chooseLevels(levels []byte, r []float32, rn float32, bits int) float64 {
+// the factor. a has a place for each component.
+func chooseLevels(levels []byte, a []float64, r []float32, rn float32, bits int) float64 {
 	top := float64(int(1)<<(bits-1) - 1)
-	a := make([]float64, len(r))
 	largest := 0.0
 	for i, x := range r {
-		a[i] = math.Abs(float64(x / rn))
-		largest = max(largest, a[i])
+		y := math.Abs(float64(x / rn))
+		a[i] = y
+		if y > largest {
+			largest = y
+		}
 	}
 	factor := 1.0
 	if largest > 1e-12 {
@@ -38,36 +44,26 @@ func levelOf(f, a, top float64) float64 {
 	return float64(int64(x))
 }
 
-// bestFactor is the first factor of the grid with the best score. Few components change their level from one factor to
-// the next, so the scores are first summed up from those changes; the few factors whose score comes within rounding
-// error of the best are then scored literally, which decides as the plain loop over the whole grid would.
+// bestFactor is the first factor of the grid with the best score. There are three ways to find it, and each decides as the
+// plain loop over the whole grid does.
 func bestFactor(a []float64, top, largest float64) float64 {
 	var grid [gridSize + 1]float64 // 1-based
 	for s := 1; s <= gridSize; s++ {
 		grid[s] = float64(float64(s)*top) / float64(gridSize*largest)
 	}
-	var num, extra [gridSize + 1]float64 // what changes at a factor
-	sum := 0.0
-	for _, x := range a {
-		sum += x
-		if top > maxBucketLevel {
-			addLevels(&num, &extra, &grid, x, top)
-		} else {
-			addCrossings(&num, &extra, &grid, x, top)
-		}
-	}
 	quarter := float64(0.25 * float64(len(a)))
+	if simd.Fast() && top >= minLaneLevel {
+		return bestLane(&grid, a, top)
+	}
 	var scores [gridSize + 1]float64
-	high, n, e := math.Inf(-1), float64(0.5*sum), 0.0
-	for s := 1; s <= gridSize; s++ {
-		n += num[s]
-		e += extra[s]
-		scores[s] = n / math.Sqrt(quarter+e)
-		high = max(high, scores[s])
+	least := math.Inf(-1)
+	if top <= maxBucketLevel {
+		high := bucketScores(&scores, &grid, a, top, quarter)
+		least = high - float64(high*1e-12)
 	}
 	best, bestScore := 1.0, math.Inf(-1)
 	for s := 1; s <= gridSize; s++ {
-		if scores[s] < high-float64(high*1e-12) {
+		if scores[s] < least {
 			continue
 		}
 		if score := literalScore(a, grid[s], top, quarter); score > bestScore {
@@ -77,9 +73,44 @@ func bestFactor(a []float64, top, largest float64) float64 {
 	return best
 }
 
-// maxBucketLevel is the top level from which on there are more levels than factors, so that looking at each factor is
-// cheaper than looking for each level.
+// minLaneLevel is the top level from which on 64 lanes, one for each factor, are faster than buckets.
+const minLaneLevel = 7
+
+// bestLane scores every factor in a lane of its own, with the operations of literalScore in their order.
+func bestLane(grid *[gridSize + 1]float64, a []float64, top float64) float64 {
+	var num, den [gridSize]float64
+	simd.Levels(&num, &den, (*[gridSize]float64)(grid[1:]), a, top)
+	best, bestScore := 1.0, math.Inf(-1)
+	for s, n := range num {
+		if score := n / math.Sqrt(den[s]); score > bestScore { // Σ (l+½)² is D/4 + Σ (l² + l), and exact
+			best, bestScore = grid[s+1], score
+		}
+	}
+	return best
+}
+
+// maxBucketLevel is the top level beyond which there are so many levels that scoring each factor literally is cheaper.
 const maxBucketLevel = 31
+
+// bucketScores fills in all scores up to rounding and returns the highest. Few components change their level from one factor
+// to the next, so the scores are summed up from those changes. What comes within rounding error of the best must then be
+// scored literally.
+func bucketScores(scores, grid *[gridSize + 1]float64, a []float64, top, quarter float64) float64 {
+	var num, extra [gridSize + 1]float64 // what changes at a factor
+	sum := 0.0
+	for _, x := range a {
+		sum += x
+		addCrossings(&num, &extra, grid, x, top)
+	}
+	high, n, e := math.Inf(-1), float64(0.5*sum), 0.0
+	for s := 1; s <= gridSize; s++ {
+		n += num[s]
+		e += extra[s]
+		scores[s] = n / math.Sqrt(quarter+e)
+		high = max(high, scores[s])
+	}
+	return high
+}
 
 // addCrossings finds the first factor at which x reaches each level.
 func addCrossings(num, extra, grid *[gridSize + 1]float64, x, top float64) {
@@ -96,18 +127,6 @@ func addCrossings(num, extra, grid *[gridSize + 1]float64, x, top float64) {
 		}
 		num[s] += x
 		extra[s] += 2 * k
-	}
-}
-
-// addLevels looks at every factor.
-func addLevels(num, extra, grid *[gridSize + 1]float64, x, top float64) {
-	before := 0.0
-	for s := 1; s <= gridSize; s++ {
-		if level := levelOf(grid[s], x, top); level > before {
-			num[s] += float64((level - before) * x)
-			extra[s] += float64(level*level) + level - float64(before*before) - before
-			before = level
-		}
 	}
 }
 

@@ -36,9 +36,9 @@ func (s *Signs) Set(plane []byte, n, dim int) {
 // is e = round((P − low)/step), 0 to 255, low being the least of the 16, so Σ P = Σ low + step·Σ e up to step/2 for each half
 // byte. The sums are exact in 16 bits, in whatever order they are made.
 type scan struct {
-	nibbles []byte        // 16 entries for each half byte, the low half of a byte first
-	tables  [][256]uint16 // the same for whole bytes; only for the portable form
-	usable  bool          // w is finite, and not so large that sums overflow
+	nibbles []byte         // 16 entries for each half byte, the low half of a byte first
+	tables  [][2048]uint16 // the same for whole bytes, eight at a time; only for the portable form
+	usable  bool           // w is finite, and not so large that sums overflow
 	step    float64
 	most    float64 // what ⟨x⁽¹⁾, w⟩, as Pass1 rounds it, is at most where the integers sum up to 0
 }
@@ -97,11 +97,14 @@ func (c *ClusterQuery) quantize() {
 	if simd.Fast() {
 		return
 	}
-	s.tables = make([][256]uint16, width)
-	for b := range s.tables {
-		low, high := s.nibbles[32*b:32*b+16], s.nibbles[32*b+16:32*b+32]
-		for x := range s.tables[b] {
-			s.tables[b][x] = uint16(low[x&15]) + uint16(high[x>>4])
+	s.tables = make([][2048]uint16, RowBytes(len(c.w))/8)
+	for b := range width {
+		table, low, high := (*[256]uint16)(s.tables[b/8][b%8*256:]), (*[16]byte)(s.nibbles[32*b:]), (*[16]byte)(s.nibbles[32*b+16:])
+		for h, y := range high {
+			part := (*[16]uint16)(table[16*h:])
+			for l, x := range low {
+				part[l] = uint16(x) + uint16(y)
+			}
 		}
 	}
 }
@@ -115,7 +118,7 @@ func (c *ClusterQuery) Scan(s *Signs) []uint16 {
 	case simd.Fast():
 		simd.ScanGroups(s.sums, s.turned, s.rowBytes, c.scan.nibbles, SignBytes(len(c.w)))
 	default:
-		simd.ScanRows(s.sums, s.rows, s.rowBytes, c.scan.tables)
+		simd.ScanRows(s.sums, s.rows, c.scan.tables)
 	}
 	return s.sums[:s.n]
 }

@@ -15,8 +15,9 @@ func matrix1AVX2(*[32]float32, *float64, int, *float64, int)    { panic("simd: n
 func tileAVX2(_ *float32, _ int, _, _, _ *float32, _, _ int, _ *float32, _ *[48]float32) {
 	panic("simd: no assembly")
 }
-func belowAVX2(*float32, int, int, float32) int        { panic("simd: no assembly") }
-func normAVX2(*float32, int) float32                   { panic("simd: no assembly") }
-func nibblesAVX2(*uint16, *byte, *byte, int, int, int) { panic("simd: no assembly") }
-func interleaveAVX2(_, _ *byte, _, _ int)              { panic("simd: no assembly") }
-func byteTableAVX2(*[256]float64, *[8]float32)         { panic("simd: no assembly") }
+func belowAVX2(*float32, int, int, float32) int                     { panic("simd: no assembly") }
+func normAVX2(*float32, int) float32                                { panic("simd: no assembly") }
+func nibblesAVX2(*uint16, *byte, *byte, int, int, int)              { panic("simd: no assembly") }
+func interleaveAVX2(_, _ *byte, _, _ int)                           { panic("simd: no assembly") }
+func byteTableAVX2(*[256]float64, *[8]float32)                      { panic("simd: no assembly") }
+func levelsAVX2(_, _, _ *[64]float64, _ *float64, _ int, _ float64) { panic("simd: no assembly") }

@@ -2,22 +2,21 @@ package simd
 
 import "encoding/binary"
 
-// ScanRows is what the sums of a scan are, in the plain layout: sums[i] is Σ_b tables[b][row i's byte b] over the first
-// len(tables) bytes of each row. Rows are stride bytes apart, a multiple of 8. No sum exceeds 65,535.
-func ScanRows(sums []uint16, rows []byte, stride int, tables [][256]uint16) {
+// ScanRows is what the sums of a scan are, in the plain layout: sums[i] is Σ tables[b/8][256·(b%8) + row i's byte b]. Rows
+// have 8·len(tables) bytes. No sum exceeds 65,535.
+func ScanRows(sums []uint16, rows []byte, tables [][2048]uint16) {
+	stride := 8 * len(tables)
 	for i := range sums {
-		row, t := rows[i*stride:(i+1)*stride], tables
-		s0, s1 := uint16(0), uint16(0)
-		for len(t) >= 8 && len(row) >= 8 {
-			x, e := binary.LittleEndian.Uint64(row), (*[8][256]uint16)(t)
-			s0 += e[0][byte(x)] + e[1][byte(x>>8)] + e[2][byte(x>>16)] + e[3][byte(x>>24)]
-			s1 += e[4][byte(x>>32)] + e[5][byte(x>>40)] + e[6][byte(x>>48)] + e[7][byte(x>>56)]
-			row, t = row[8:], t[8:]
+		row := rows[i*stride : (i+1)*stride]
+		s0, s1 := uint32(0), uint32(0)
+		for k := range tables {
+			x, e := binary.LittleEndian.Uint64(row[8*k:8*k+8]), &tables[k]
+			s0 += uint32(e[int(byte(x))]) + uint32(e[int(byte(x>>8))+0x100])
+			s1 += uint32(e[int(byte(x>>16))+0x200]) + uint32(e[int(byte(x>>24))+0x300])
+			s0 += uint32(e[int(byte(x>>32))+0x400]) + uint32(e[int(byte(x>>40))+0x500])
+			s1 += uint32(e[int(byte(x>>48))+0x600]) + uint32(e[int(byte(x>>56))+0x700])
 		}
-		for b := range t {
-			s0 += t[b][row[b]]
-		}
-		sums[i] = s0 + s1
+		sums[i] = uint16(s0 + s1)
 	}
 }
 

@@ -64,3 +64,8 @@ func interleaveAVX2(out *byte, rows *byte, stride int, words int)
 //
 //go:noescape
 func byteTableAVX2(table *[256]float64, w *[8]float32)
+
+// levelsAVX2 adds up, for each factor f of the grid, num = Σ (l+½)·a and den = Σ (l+½)², l = min(top, ⌊f·a + 1e−5⌋), over n ≥ 1 components, ascending.
+//
+//go:noescape
+func levelsAVX2(num *[64]float64, den *[64]float64, grid *[64]float64, a *float64, n int, top float64)

@@ -1149,3 +1149,85 @@ TEXT ·byteTableAVX2(SB), NOSPLIT, $0-16
 	VMOVUPD      Y0, 2016(AX)
 	VZEROUPPER
 	RET
+
+// func levelsAVX2(num *[64]float64, den *[64]float64, grid *[64]float64, a *float64, n int, top float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·levelsAVX2(SB), NOSPLIT, $0-48
+	MOVQ         num+0(FP), AX
+	MOVQ         den+8(FP), CX
+	MOVQ         grid+16(FP), DX
+	MOVQ         a+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         $0x3ee4f8b588e368f1, DI
+	VMOVQ        DI, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         $0x3fe0000000000000, DI
+	VMOVQ        DI, X1
+	VBROADCASTSD X1, Y1
+	VBROADCASTSD top+40(FP), Y2
+	MOVQ         $0x00000004, DI
+
+levelsGroup:
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	VXORPD Y8, Y8, Y8
+	VXORPD Y9, Y9, Y9
+	VXORPD Y10, Y10, Y10
+	MOVQ   BX, R8
+	MOVQ   SI, R9
+
+levelsLoop:
+	VBROADCASTSD (R8), Y11
+	VMULPD       (DX), Y11, Y12
+	VADDPD       Y0, Y12, Y12
+	VMINPD       Y2, Y12, Y12
+	VROUNDPD     $0x09, Y12, Y12
+	VADDPD       Y1, Y12, Y12
+	VMULPD       Y11, Y12, Y13
+	VADDPD       Y13, Y3, Y3
+	VFMADD231PD  Y12, Y12, Y4
+	VMULPD       32(DX), Y11, Y12
+	VADDPD       Y0, Y12, Y12
+	VMINPD       Y2, Y12, Y12
+	VROUNDPD     $0x09, Y12, Y12
+	VADDPD       Y1, Y12, Y12
+	VMULPD       Y11, Y12, Y13
+	VADDPD       Y13, Y5, Y5
+	VFMADD231PD  Y12, Y12, Y6
+	VMULPD       64(DX), Y11, Y12
+	VADDPD       Y0, Y12, Y12
+	VMINPD       Y2, Y12, Y12
+	VROUNDPD     $0x09, Y12, Y12
+	VADDPD       Y1, Y12, Y12
+	VMULPD       Y11, Y12, Y13
+	VADDPD       Y13, Y7, Y7
+	VFMADD231PD  Y12, Y12, Y8
+	VMULPD       96(DX), Y11, Y12
+	VADDPD       Y0, Y12, Y12
+	VMINPD       Y2, Y12, Y12
+	VROUNDPD     $0x09, Y12, Y12
+	VADDPD       Y1, Y12, Y12
+	VMULPD       Y11, Y12, Y11
+	VADDPD       Y11, Y9, Y9
+	VFMADD231PD  Y12, Y12, Y10
+	ADDQ         $0x08, R8
+	DECQ         R9
+	JNZ          levelsLoop
+	VMOVUPD      Y3, (AX)
+	VMOVUPD      Y4, (CX)
+	VMOVUPD      Y5, 32(AX)
+	VMOVUPD      Y6, 32(CX)
+	VMOVUPD      Y7, 64(AX)
+	VMOVUPD      Y8, 64(CX)
+	VMOVUPD      Y9, 96(AX)
+	VMOVUPD      Y10, 96(CX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, DX
+	DECQ         DI
+	JNZ          levelsGroup
+	VZEROUPPER
+	RET
