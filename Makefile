@@ -15,7 +15,7 @@ LDFLAGS  := -s -w -buildid=
 TAGS     := disable_grpc_modules,grpcnotrace
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-long fuzz fuzz-all conformance conformance-long lint check bench generate
+.PHONY: help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long lint check bench generate
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,12 @@ conformance: build ## let real Hudi read and write what Tidemark wrote (needs py
 
 conformance-long: build ## the same with more tables and random histories by free seeds (TIDEMARK_SEED=n plays one again)
 	@bash fixtures/conformance/run.sh --long
+
+services: ## run the stores and the main path against a real S3 server (needs python3)
+	@bash fixtures/services/run.sh
+
+services-long: ## the same with three more servers (needs npm)
+	@bash fixtures/services/run.sh --long
 
 lint: $(TOOLS)/staticcheck ## format, vet, import rules, banned idioms, static analysis
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \

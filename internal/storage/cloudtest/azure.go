@@ -17,7 +17,7 @@ const (
 )
 
 // Azure starts a server that speaks the Blob API; the account is in the path, its URL ends in it.
-func Azure(t *testing.T) *Server {
+func Azure(t testing.TB) *Server {
 	s := start(t, func(s *Server) http.HandlerFunc { return s.azure })
 	s.URL += "/" + Account
 	return s

@@ -29,7 +29,7 @@ type Server struct {
 	// URL is the endpoint, without a slash at its end.
 	URL string
 
-	t    *testing.T
+	t    testing.TB
 	http *httptest.Server
 	hook atomic.Pointer[Hook]
 	puts atomic.Int64 // for etags that never repeat
@@ -54,11 +54,11 @@ type object struct {
 	meta map[string]string // Azure's
 }
 
-func start(t *testing.T, handler func(s *Server) http.HandlerFunc) *Server {
+func start(t testing.TB, handler func(s *Server) http.HandlerFunc) *Server {
 	return startWith(t, handler, httptest.NewServer)
 }
 
-func startWith(t *testing.T, handler func(s *Server) http.HandlerFunc, listen func(http.Handler) *httptest.Server) *Server {
+func startWith(t testing.TB, handler func(s *Server) http.HandlerFunc, listen func(http.Handler) *httptest.Server) *Server {
 	s := &Server{t: t, objects: map[string]object{}, pageSize: 1000}
 	serve := handler(s)
 	s.http = listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,7 +18,7 @@ import (
 )
 
 // GCS starts a server that speaks the JSON API of Cloud Storage. Like emulators, it asks for no credentials.
-func GCS(t *testing.T) *Server {
+func GCS(t testing.TB) *Server {
 	return start(t, func(s *Server) http.HandlerFunc { return s.gcs })
 }
 

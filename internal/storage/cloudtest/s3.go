@@ -28,12 +28,12 @@ const (
 )
 
 // S3 starts a server that speaks S3 with path-style addresses.
-func S3(t *testing.T) *Server {
+func S3(t testing.TB) *Server {
 	return start(t, func(s *Server) http.HandlerFunc { return s.s3 })
 }
 
 // S3TLS is S3 over TLS, where the SDK sends checksums behind the content.
-func S3TLS(t *testing.T) *Server {
+func S3TLS(t testing.TB) *Server {
 	return startWith(t, func(s *Server) http.HandlerFunc { return s.s3 }, httptest.NewTLSServer)
 }
 

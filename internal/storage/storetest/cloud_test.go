@@ -25,7 +25,7 @@ const pageSize = 3
 // clouds are the object stores, each with a server in this process.
 var clouds = []struct {
 	name  string
-	start func(t *testing.T) *cloudtest.Server
+	start func(t testing.TB) *cloudtest.Server
 	// open opens a directory of a bucket on a server at an endpoint.
 	open func(endpoint, bucket, dir string) (storage.Store, error)
 }{
