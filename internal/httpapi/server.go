@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"tidemark/indexer"
+	"tidemark/internal/config"
+)
+
+// Config is what the server works with. Follower is required.
+type Config struct {
+	Follower *indexer.Follower
+	// Metrics answers /metrics. Defaults to nothing: 404.
+	Metrics http.Handler
+	// Secret must come with whatever is more than a look at states. Without one such requests are taken from this machine only.
+	Secret config.Secret
+	// BodyLimit is the largest body, in bytes. Defaults to 16 MiB.
+	BodyLimit int64
+	// Rate is how many requests a second are served, twice as many at once. Defaults to 100.
+	Rate int
+	// MaxWait is the longest time that a request may wait. Defaults to 10 minutes.
+	MaxWait time.Duration
+	// Log is told of requests that are refused. Defaults to nobody.
+	Log *slog.Logger
+}
+
+// maxWaiters bounds the requests that wait for coverage at once.
+const maxWaiters = 1000
+
+// Server answers requests. It is safe for concurrent use.
+type Server struct {
+	cfg     Config
+	handler http.Handler
+	bucket  *bucket
+	waiters chan struct{} // a token is held for each request that waits
+}
+
+var _ http.Handler = (*Server)(nil)
+
+// New returns a server that is not listening yet.
+func New(cfg Config) *Server {
+	cfg.BodyLimit = cmp.Or(cfg.BodyLimit, 16<<20)
+	cfg.Rate = cmp.Or(cfg.Rate, 100)
+	cfg.MaxWait = cmp.Or(cfg.MaxWait, 10*time.Minute)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: cfg, bucket: &bucket{rate: float64(cfg.Rate), most: 2 * float64(cfg.Rate)}, waiters: make(chan struct{}, maxWaiters)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.health)
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("GET /metrics", s.metrics)
+	open, closed := s.limited, func(h answer) http.HandlerFunc { return s.limited(s.trusted(h)) }
+	mux.HandleFunc("GET /v1/tables", open(s.tables))
+	mux.HandleFunc("GET /v1/tables/{t}", open(s.table))
+	mux.HandleFunc("GET /v1/tables/{t}/status", open(s.status))
+	mux.HandleFunc("GET /v1/tables/{t}/markers", open(s.markers))
+	mux.HandleFunc("GET /v1/tables/{t}/wait", open(s.wait))
+	mux.HandleFunc("POST /v1/tables/{t}/pause", closed(s.pause))
+	mux.HandleFunc("POST /v1/tables/{t}/resume", closed(s.resume))
+	mux.HandleFunc("POST /v1/tables/{t}/retry", closed(s.retry))
+	mux.HandleFunc("POST /v1/tables/{t}/skip", closed(s.skip))
+	mux.HandleFunc("POST /v1/tables/{t}/search", closed(s.search))
+	mux.HandleFunc("POST /v1/callback", closed(s.callback))
+	mux.HandleFunc("GET /{$}", s.page)
+	mux.HandleFunc("/", open(notThere))
+	guard := http.NewCrossOriginProtection() // a page of another site must not act in a visitor's name
+	guard.SetDenyHandler(s.limited(func(*http.Request) (int, any, error) {
+		return 0, nil, bad(http.StatusForbidden, "open the page of this server, or use a program", "a page of another site asked for this")
+	}))
+	s.handler = guard.Handler(mux)
+	return s
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	s.handler.ServeHTTP(w, r)
+}
+
+// Serve answers requests at a listener, which it closes, until ctx ends; requests under way get a moment to end.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	// Requests that wait are told that the daemon ends.
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	server := &http.Server{
+		Handler: s, BaseContext: func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: s.cfg.MaxWait + time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	cancel()
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer stop()
+	err := server.Shutdown(end)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = server.Close()
+	}
+	if served := <-done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}

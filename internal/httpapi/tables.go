@@ -1,0 +1,244 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"tidemark/coverage"
+	"tidemark/indexer"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/search"
+)
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	write(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	ok, why := s.cfg.Follower.Ready()
+	if !ok {
+		write(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": why})
+		return
+	}
+	write(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+	if s.cfg.Metrics == nil {
+		s.fail(w, r, bad(http.StatusNotFound, "/v1/tables has the lag of every table", "no metrics are kept"))
+		return
+	}
+	s.cfg.Metrics.ServeHTTP(w, r)
+}
+
+func notThere(r *http.Request) (int, any, error) {
+	return 0, nil, bad(http.StatusNotFound, "GET /v1/tables lists the tables; docs/operations.md lists what there is", "no %s at %s", r.Method, r.URL.Path)
+}
+
+func (s *Server) tables(*http.Request) (int, any, error) {
+	return http.StatusOK, map[string]any{"tables": s.cfg.Follower.Tables(), "unknown_hints": s.cfg.Follower.Unknown()}, nil
+}
+
+// named returns the table that the path names.
+func (s *Server) named(r *http.Request) (indexer.TableView, error) {
+	v, ok := s.cfg.Follower.Table(r.PathValue("t"))
+	if !ok {
+		return v, bad(http.StatusNotFound, "GET /v1/tables lists the tables; a path must be escaped: %2Fdata%2Ft", "table %q is not followed", r.PathValue("t"))
+	}
+	return v, nil
+}
+
+func (s *Server) table(r *http.Request) (int, any, error) {
+	v, err := s.named(r)
+	return http.StatusOK, v, err
+}
+
+// deps opens the table that the path names, for coverage.
+func (s *Server) deps(r *http.Request) (coverage.Deps, indexer.TableConfig, error) {
+	if _, err := s.named(r); err != nil {
+		return coverage.Deps{}, indexer.TableConfig{}, err
+	}
+	place, cfg, err := s.cfg.Follower.Place(r.Context(), r.PathValue("t"))
+	if errors.Is(err, storage.ErrNotFound) {
+		err = &storage.Error{Op: "open table", Path: cfg.URL, Err: storage.ErrNotFound, Hint: "it is followed as soon as it exists"}
+	}
+	return coverage.Deps{Place: place, Table: cfg.URL, ZoneOffset: cfg.ZoneOffset}, cfg, err
+}
+
+func (s *Server) status(r *http.Request) (int, any, error) {
+	d, cfg, err := s.deps(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	all, err := coverage.Status(r.Context(), d)
+	if err != nil {
+		return 0, nil, err
+	}
+	state, fresh := indexer.Worst(all)
+	return http.StatusOK, map[string]any{"table": cfg.URL, "state": state, "fresh": fresh, "indexes": all}, nil
+}
+
+func (s *Server) markers(r *http.Request) (int, any, error) {
+	last, err := strconv.Atoi(cmp.Or(r.FormValue("last"), "20"))
+	if err != nil || last < 0 {
+		return 0, nil, bad(http.StatusBadRequest, "last is a number of commits; 0 for all", "last=%q is no number", r.FormValue("last"))
+	}
+	d, cfg, err := s.deps(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	all, err := coverage.Markers(r.Context(), d, r.FormValue("index"), last)
+	return http.StatusOK, map[string]any{"table": cfg.URL, "markers": all}, err
+}
+
+// timeout reads how long a request may wait.
+func (s *Server) timeout(r *http.Request, otherwise time.Duration) (time.Duration, error) {
+	text := r.FormValue("timeout")
+	if text == "" {
+		return min(otherwise, s.cfg.MaxWait), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, bad(http.StatusBadRequest, "write a number with a unit, as in timeout=30s", "timeout=%q is no duration", text)
+	}
+	return min(d, s.cfg.MaxWait), nil
+}
+
+// patience is how long a request waits that does not say.
+const patience = 30 * time.Second
+
+func (s *Server) wait(r *http.Request) (int, any, error) {
+	covers := r.FormValue("covers")
+	if err := coverage.CheckInstant(covers); err != nil {
+		return 0, nil, fmt.Errorf("covers: %w", err)
+	}
+	if _, err := s.named(r); err != nil {
+		return 0, nil, err
+	}
+	return s.covered(r, r.PathValue("t"), covers)
+}
+
+// covered waits until an instant is covered. The code is 504 if it is not in time.
+func (s *Server) covered(r *http.Request, name, instant string) (int, any, error) {
+	d, err := s.timeout(r, patience)
+	if err != nil {
+		return 0, nil, err
+	}
+	select {
+	case s.waiters <- struct{}{}:
+		defer func() { <-s.waiters }()
+	default:
+		return 0, nil, bad(http.StatusServiceUnavailable, "wait for fewer commits at once, or ask again", "%d requests wait already", maxWaiters)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	defer cancel()
+	res, err := s.cfg.Follower.WaitCovered(ctx, name, r.FormValue("index"), instant)
+	if err != nil {
+		return 0, nil, err
+	}
+	code := http.StatusOK
+	if !res.Covered {
+		code = http.StatusGatewayTimeout
+	}
+	return code, res, nil
+}
+
+// decide makes an operator's decision and wakes the table's loop.
+func (s *Server) decide(r *http.Request, fn func(ctx context.Context, place mdt.Place) (*indexer.Decisions, error)) (int, any, error) {
+	d, cfg, err := s.deps(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	now, err := fn(r.Context(), d.Place)
+	if err != nil {
+		return 0, nil, err
+	}
+	s.cfg.Log.Info("operator decided", "table", cfg.URL, "decision", r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:], "instant", r.FormValue("instant"), "from", r.RemoteAddr)
+	s.cfg.Follower.Wake(r.PathValue("t"))
+	return http.StatusOK, now, nil
+}
+
+func (s *Server) pause(r *http.Request) (int, any, error)  { return s.decide(r, indexer.Pause) }
+func (s *Server) resume(r *http.Request) (int, any, error) { return s.decide(r, indexer.Resume) }
+
+func (s *Server) retry(r *http.Request) (int, any, error) {
+	return s.decide(r, func(ctx context.Context, p mdt.Place) (*indexer.Decisions, error) {
+		return indexer.Retry(ctx, p, r.FormValue("instant"))
+	})
+}
+
+func (s *Server) skip(r *http.Request) (int, any, error) {
+	if r.FormValue("instant") == "" {
+		return 0, nil, bad(http.StatusBadRequest, "give instant and reason", "instant is missing")
+	}
+	return s.decide(r, func(ctx context.Context, p mdt.Place) (*indexer.Decisions, error) {
+		return indexer.Skip(ctx, p, r.FormValue("instant"), r.FormValue("reason"))
+	})
+}
+
+// query is the body of a search.
+type query struct {
+	Index      string     `json:"index"`
+	Key        string     `json:"key"`
+	Vector     []*float64 `json:"vector"`
+	K          int        `json:"k"`
+	Mode       string     `json:"mode"`
+	NProbes    int        `json:"nprobes"`
+	Policy     string     `json:"policy"`
+	Partitions []string   `json:"partitions"`
+	Columns    []string   `json:"columns"`
+}
+
+// maxK bounds the rows of an answer.
+const maxK = 10_000
+
+func (s *Server) search(r *http.Request) (int, any, error) {
+	q := query{K: 10}
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&q); err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return 0, nil, err
+		}
+		return 0, nil, bad(http.StatusBadRequest, `send a JSON object such as {"key": "k1", "k": 10} or {"vector": [0.1, …]}`, "read query: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return 0, nil, bad(http.StatusBadRequest, "send one JSON object", "something follows the query")
+	}
+	if (q.Key == "") == (q.Vector == nil) || q.K < 1 || q.K > maxK || q.NProbes < 0 {
+		return 0, nil, bad(http.StatusBadRequest, fmt.Sprintf("give key or vector, k from 1 to %d, and nprobes of 0 or more", maxK), "a wrong query")
+	}
+	req := search.Request{Index: q.Index, Key: q.Key, K: q.K, Mode: search.Mode(q.Mode), NProbes: q.NProbes, Policy: search.Policy(strings.ToUpper(q.Policy)),
+		Partitions: q.Partitions, Columns: q.Columns}
+	for i, x := range q.Vector {
+		if x == nil {
+			return 0, nil, bad(http.StatusBadRequest, "send numbers only", "component %d of the vector is null", i)
+		}
+		req.Vector = append(req.Vector, *x)
+	}
+	d, cfg, err := s.deps(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	a, err := search.Search(r.Context(), search.Deps{Place: d.Place, Table: cfg.URL,
+		Freshness: func(ctx context.Context, t *table.Table, st *mdt.State, index string) (search.Freshness, error) {
+			v, err := coverage.Fresh(ctx, d.Place, t, st, index)
+			f := search.Freshness{Fresh: v.Fresh, Reason: v.Reason}
+			if n := len(v.Due); err == nil && v.Known() {
+				f.LagInstants = &n
+			}
+			return f, err
+		}}, req)
+	return http.StatusOK, a, err
+}
