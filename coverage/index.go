@@ -66,6 +66,7 @@ func (l *look) measure(s *IndexStatus, x *mdt.Index, v Verdict) {
 	s.Fresh = v.Fresh
 	if x.Frontier.Completed != "" {
 		s.Frontier = &Times{x.Frontier.Requested, x.Frontier.Completed}
+		s.FrontierAt, _ = l.moment(x.Frontier.Completed)
 	}
 	if v.Frontier.HeldBy != nil {
 		s.HeldBy = &v.Frontier.HeldBy.Requested

@@ -96,21 +96,23 @@ type Horizon struct {
 // IndexStatus is the state of one index, or of a table without any (Index is nil). Its JSON form is fixed (design, section 5);
 // null means that something cannot be known.
 type IndexStatus struct {
-	Table           string   `json:"table"`
-	Index           *string  `json:"index"`
-	Generation      *uint32  `json:"generation"`
-	Fresh           bool     `json:"fresh"`
-	State           State    `json:"state"`
-	Reason          string   `json:"reason"`
-	Next            string   `json:"next"`
-	Frontier        *Times   `json:"frontier"`
-	HeldBy          *string  `json:"held_by"` // requested time
-	Latest          *Times   `json:"latest"`
-	LagInstants     *int     `json:"lag_instants"`
-	LagSeconds      *float64 `json:"lag_seconds"`
-	OldestUncovered *float64 `json:"oldest_uncovered_seconds"`
-	CoveredAhead    *int     `json:"covered_ahead"`
-	Degraded        int      `json:"degraded"` // file groups
+	Table      string  `json:"table"`
+	Index      *string `json:"index"`
+	Generation *uint32 `json:"generation"`
+	Fresh      bool    `json:"fresh"`
+	State      State   `json:"state"`
+	Reason     string  `json:"reason"`
+	Next       string  `json:"next"`
+	Frontier   *Times  `json:"frontier"`
+	// FrontierAt is the moment of the frontier's completion; zero where there is none or the table's zone is not known.
+	FrontierAt      time.Time `json:"-"`
+	HeldBy          *string   `json:"held_by"` // requested time
+	Latest          *Times    `json:"latest"`
+	LagInstants     *int      `json:"lag_instants"`
+	LagSeconds      *float64  `json:"lag_seconds"`
+	OldestUncovered *float64  `json:"oldest_uncovered_seconds"`
+	CoveredAhead    *int      `json:"covered_ahead"`
+	Degraded        int       `json:"degraded"` // file groups
 	// DuplicateKeys are record keys known to live more than once; with MoreDuplicates there are further ones, which are found again when
 	// a commit touches them.
 	DuplicateKeys  int64 `json:"duplicate_keys,omitempty"`

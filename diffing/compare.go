@@ -123,6 +123,9 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	c.window = &window{c: c, limit: c.req.Window, rows: [2]map[string]*held{{}, {}}}
 	defer func() { err = errors.Join(err, c.window.close()) }()
 	for _, p := range pairs {
+		if c.req.Began != nil {
+			c.req.Began(p.group)
+		}
 		if err := c.read(ctx, p); err != nil {
 			return err
 		}

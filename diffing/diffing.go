@@ -106,6 +106,8 @@ type Request struct {
 	// Hidden says whether an index may hold postings of rows whose deletion was not seen, because a preceding slice
 	// was gone. A key that is inserted again has such a posting replaced. nil: none does.
 	Hidden func(index string) bool
+	// Began, if not nil, is told of each touched group before its rows are read; again where the comparison begins anew.
+	Began func(g table.Group)
 }
 
 // Counts is the number of rows per class. Classes that did not occur are 0.

@@ -32,6 +32,7 @@ type covered struct {
 	results []diffing.Result // one per index of the cohort, in its order
 	unit    bool             // compared with later instants: its counts stand on the last one
 	unread  map[string]int64 // what of it could not be read: see unread
+	groups  []GroupStep      // when its file groups were read; those of a unit stand on the last one
 }
 
 // gather compares due instants one by one in completion order until a bound is reached. A unit of instants is
@@ -61,6 +62,8 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 			},
 			Hidden: func(index string) bool { return l.hidden(index, out) },
 		}
+		var groups []GroupStep
+		req.Began = l.groupSteps(&groups)
 		results, err := l.compareUnit(ctx, src, c.due[at:], &req, w, t)
 		if err != nil {
 			return out, &instantError{c.due[at].Requested, err}
@@ -77,7 +80,7 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 		for i, instant := range req.Instants {
 			cov := covered{instant: instant, meta: req.Metas[i], unit: i < len(req.Instants)-1, unread: missed[i]}
 			if !cov.unit {
-				cov.results = results
+				cov.results, cov.groups = results, l.ended(groups)
 			}
 			in[instant.Requested] = true
 			out = append(out, cov)
@@ -180,11 +183,13 @@ func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []open
 			}
 			out = append(out, files...)
 		}
+		sk.memo.steps.Encoded = sk.memo.clock()
 		return out, nil
 	}
 	archive := l.reach(ctx)
+	steps := sk.memo.steps
 	apply := func(st *mdt.State, id, completion string, files []mdt.DataFile) error {
-		commit := mdt.Commit{ID: id, Completion: completion, Kind: "sync", Files: files}
+		commit := mdt.Commit{ID: id, Completion: completion, Kind: "sync", LookedAt: steps.Looked, DiffedAt: steps.Compared, Files: files}
 		for i, p := range parts {
 			x := st.Indexes[p.o.index.Name]
 			if x == nil {
@@ -195,7 +200,9 @@ func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []open
 			}
 			for _, d := range done {
 				x.Covered[d.instant.Requested] = d.instant.Completed
-				commit.Covered = append(commit.Covered, d.record(i, x.Name, p.frontier.Completed))
+				r := d.record(i, x.Name, p.frontier.Completed)
+				r.NoticedAt = sk.memo.noticedAt(r.Requested)
+				commit.Covered = append(commit.Covered, r)
 				for _, r := range d.results {
 					if r.Index == x.Name {
 						degrade(st, x.Name, d.instant.Requested, r.Degraded)

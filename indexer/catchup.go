@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"time"
 
 	"tidemark/diffing"
 	"tidemark/internal/hudi/mdt"
@@ -76,6 +77,9 @@ type memo struct {
 
 	steps  Steps          // of the pass at hand
 	report func(reported) // nil: nobody is told
+
+	noticed func(requested string) time.Time // nil: no source
+	now     func() time.Time                 // nil: time.Now
 }
 
 // tell reports what a commit of the metadata table covers in one index, which is at place i of what was compared.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"tidemark/coverage"
 	"tidemark/internal/hudi/mdt"
@@ -28,6 +29,7 @@ type look struct {
 	beside bool      // the index lies beside the table, which may have no metadata table
 	// aside are indexes that cannot be followed and do not stand in the way of the others: see setAside.
 	aside map[string]bool
+	clock func() time.Time // for the times of steps; nil: none are taken
 }
 
 // SetOf returns what an index incorporates, as its state says.

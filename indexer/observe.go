@@ -6,6 +6,7 @@ import (
 
 	"tidemark/coverage"
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
 	"tidemark/timeline"
 )
 
@@ -55,9 +56,17 @@ func (c CoveredInstant) Lag() (time.Duration, bool) {
 type Steps struct {
 	// Noticed is when a source first heard of this commit; zero if none did.
 	Noticed time.Time
-	// Looked is when the look at the table began, Compared when its rows had been compared, Visible when the new files were named by the
-	// state object. What lies between the latter two is encoding, staging and the commit point.
-	Looked, Compared, Visible time.Time
+	// Looked is when the look at the table began, Compared when its rows had been compared, Encoded when the records were made, Staged when their
+	// files lay in the metadata table, Visible when the state object named them, after the commit point.
+	Looked, Compared, Encoded, Staged, Visible time.Time
+	// Groups are the file groups that this commit touched, in the order in which they were read.
+	Groups []GroupStep
+}
+
+// GroupStep is how long the rows of one file group were compared.
+type GroupStep struct {
+	Partition, FileID string
+	From, To          time.Time
 }
 
 // Silent is an Observer that does nothing. Embed it to implement a part.
@@ -126,7 +135,7 @@ type reported struct {
 
 // observe makes a committer's batches known to the observer.
 func (o SyncOptions) observe(sk Committer, place mdt.Place) {
-	sk.memo.report = nil
+	sk.memo.report, sk.memo.noticed, sk.memo.now = nil, o.noticed, o.Sink.Now
 	if o.Observer == nil {
 		return
 	}
@@ -137,7 +146,7 @@ func (o SyncOptions) observe(sk Committer, place mdt.Place) {
 		r.steps.Visible = time.Now()
 		for _, c := range st.Commits {
 			if c.ID == r.id && !c.VisibleAt.IsZero() {
-				r.steps.Visible = c.VisibleAt
+				r.steps.Visible, r.steps.Staged = c.VisibleAt, c.StagedAt
 			}
 		}
 		var frontier string
@@ -146,18 +155,57 @@ func (o SyncOptions) observe(sk Committer, place mdt.Place) {
 		}
 		for _, d := range r.done {
 			rec := d.record(r.place, r.index, frontier)
+			rec.NoticedAt = sk.memo.noticedAt(rec.Requested)
 			c := CoveredInstant{Table: table, Index: r.index, Requested: rec.Requested, Completed: rec.Completed, Action: rec.Action,
 				Operation: rec.Operation, Mode: rec.Mode, Counts: rec.Counts, Commit: r.id, Frontier: frontier, Steps: r.steps}
 			c.CompletedAt, _ = r.look.moment(rec.Completed)
-			if o.noticed != nil {
-				c.Steps.Noticed = o.noticed(rec.Requested)
-			}
+			c.Steps.Noticed, c.Steps.Groups = rec.NoticedAt, d.groups
 			if meter != nil {
 				c.Read, c.Written = meter.take() // the first one has it all
 			}
 			o.Observer.Covered(c)
 		}
 	}
+}
+
+// clock is the time now, by the clock that also says when a commit is visible.
+func (m *memo) clock() time.Time {
+	if m.now == nil {
+		return time.Now().UTC()
+	}
+	return m.now().UTC()
+}
+
+// noticedAt is when a source first heard of an instant; zero if none did.
+func (m *memo) noticedAt(requested string) time.Time {
+	if m.noticed == nil {
+		return time.Time{}
+	}
+	return m.noticed(requested).UTC()
+}
+
+// groupSteps takes the times at which a comparison begins with file groups; nil where none are taken.
+func (l *look) groupSteps(into *[]GroupStep) func(table.Group) {
+	if l.clock == nil {
+		return nil
+	}
+	return func(g table.Group) {
+		for i, s := range *into {
+			if s.Partition == g.Partition && s.FileID == g.FileID { // the comparison has begun anew
+				*into = (*into)[:i]
+				break
+			}
+		}
+		*into = append(l.ended(*into), GroupStep{Partition: g.Partition, FileID: g.FileID, From: l.clock()})
+	}
+}
+
+// ended ends the last of the steps.
+func (l *look) ended(steps []GroupStep) []GroupStep {
+	if n := len(steps); n > 0 {
+		steps[n-1].To = l.clock()
+	}
+	return steps
 }
 
 // moment returns the moment that an instant text names, if the table's zone is known (design, section 5).

@@ -153,7 +153,7 @@ var errRedo = errors.New("the table moved while a batch was made")
 // commit's id, empty if nothing was due. A failure that stopped the comparison is returned after what came before
 // it was committed: by the next pass, which begins with it.
 func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int), m Memory, copies *CopyStats) (int, string, error) {
-	sk.memo.steps = Steps{Looked: time.Now()}
+	sk.memo.steps = Steps{Looked: sk.memo.clock()}
 	st := sk.State()
 	if err := notPaused(place, st); err != nil {
 		return 0, "", err
@@ -219,12 +219,13 @@ func (l *look) advance(ctx context.Context, place mdt.Place, sk Committer, c coh
 				progress(n, len(c.due))
 			}
 		}
+		l.clock = sk.memo.clock
 		done, known, err = l.compare(ctx, c, indexes, t, limit, observe)
 		if len(done) == 0 && err != nil {
 			return 0, "", moved(err)
 		}
 	}
-	sk.memo.steps.Compared = time.Now()
+	sk.memo.steps.Compared = sk.memo.clock()
 	id, err = l.write(ctx, sk, c, indexes, t, done, known)
 	if err != nil {
 		return 0, "", moved(err)

@@ -96,6 +96,11 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 	}
 	_, _, err = s.swapOwned(ctx, mdt.Staging, in.ID, func(st *mdt.State) error { // step 6
 		st.Intent.State = mdt.Committing
+		for i, c := range st.Intent.After.Commits {
+			if c.ID == in.ID {
+				st.Intent.After.Commits[i].StagedAt = s.cfg.Now().UTC()
+			}
+		}
 		return nil
 	})
 	if err != nil {

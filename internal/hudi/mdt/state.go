@@ -135,12 +135,17 @@ type DataFile struct {
 
 // Commit is one deltacommit of ours that our readers see.
 type Commit struct {
-	ID         string           `json:"id"`
-	Completion string           `json:"completion"`
-	Kind       string           `json:"kind,omitempty"`
-	VisibleAt  time.Time        `json:"visibleAt,omitzero"` // by the writer's clock; set at step 8
-	Files      []DataFile       `json:"files,omitempty"`    // files that the view is made of; base files move to State.Base
-	Covered    []CoveredInstant `json:"covered,omitempty"`  // evidence; that of older commits is in State.Ledger
+	ID         string `json:"id"`
+	Completion string `json:"completion"`
+	Kind       string `json:"kind,omitempty"`
+	// When the look at the table began, when its rows had been compared, when all files were staged (step 6), and when the commit was
+	// visible (step 8): by the writer's clock. Zero where it was not taken.
+	LookedAt  time.Time        `json:"lookedAt,omitzero"`
+	DiffedAt  time.Time        `json:"diffedAt,omitzero"`
+	StagedAt  time.Time        `json:"stagedAt,omitzero"`
+	VisibleAt time.Time        `json:"visibleAt,omitzero"`
+	Files     []DataFile       `json:"files,omitempty"`   // files that the view is made of; base files move to State.Base
+	Covered   []CoveredInstant `json:"covered,omitempty"` // evidence; that of older commits is in State.Ledger
 }
 
 // CoveredInstant is what one commit says about one data instant for one index.
@@ -157,6 +162,8 @@ type CoveredInstant struct {
 	Reasons  map[string]int64 `json:"reasons,omitempty"`
 	Digest   string           `json:"digest"`             // hex SHA-256 of the instant's metadata file
 	Frontier string           `json:"frontier,omitempty"` // completion time of the frontier after this commit
+	// NoticedAt is when a source first heard of the instant; zero if none did before it was covered.
+	NoticedAt time.Time `json:"noticedAt,omitzero"`
 }
 
 // Retired is a file no longer in use that may be deleted after a time.
