@@ -127,7 +127,7 @@ func (g standing) baseline(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read manifest of index %s: %w", x.Name, err)
 	}
-	if why := beyond(x, m); why != "" {
+	if why := Beyond(x, m); why != "" {
 		return &fallen{state: StateStalled, next: forgedHint, then: "reconcile", reason: why}, nil
 	}
 	return nil, nil
@@ -136,8 +136,8 @@ func (g standing) baseline(ctx context.Context, x *mdt.Index) (*fallen, error) {
 // forgedHint comes before a command.
 const forgedHint = "someone changed the state object: restore it from a copy; or, to compare the index with the whole table: "
 
-// beyond says that the state counts a commit to the baseline which completed after the snapshot that was built from; "" if it does not.
-func beyond(x *mdt.Index, m *delta.Manifest) string {
+// Beyond says that the state counts a commit to the baseline which completed after the snapshot that was built from; "" if it does not.
+func Beyond(x *mdt.Index, m *delta.Manifest) string {
 	newest := Times{}
 	for requested, completed := range x.Baseline.Instants {
 		if completed > newest.Completed {

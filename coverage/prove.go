@@ -252,7 +252,7 @@ func (e *evidence) read(ctx context.Context, place mdt.Place) error {
 	if e.manifest, err = manifestOf(ctx, view, number); err != nil {
 		return err
 	}
-	if why := beyond(e.index, e.manifest); why != "" {
+	if why := Beyond(e.index, e.manifest); why != "" {
 		return &storage.Error{Op: "prove", Path: e.index.Name, Hint: forgedHint + "tidemark reconcile", Err: fmt.Errorf("%s: %w", why, storage.ErrCorrupt)}
 	}
 	groups[delta.FileGroup(delta.ManifestKey(number), e.index.FileGroups)] = true

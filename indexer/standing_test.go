@@ -66,57 +66,65 @@ func TestDamageIsSeenByEveryCommand(t *testing.T) {
 			t.Parallel()
 			st := begin.Clone()
 			tt.damage(t, st)
-			p, ctx := mdt.Inside(st), t.Context()
-			s := status(t, p)
-			fresh := tt.want == coverage.StateFresh
-			if s.State != tt.want || s.Fresh != fresh {
-				t.Fatalf("status: %s, fresh %v (%s)", s.State, s.Fresh, s.Reason)
-			}
-			says := func(command, text string) {
-				t.Helper()
-				if !strings.Contains(text, s.Reason) {
-					t.Errorf("%s says %q, status %q", command, text, s.Reason)
-				}
-			}
-
-			c, err := coverage.Prove(ctx, coverage.Deps{Place: p}, "")
-			switch {
-			case fresh && (err != nil || !c.Fresh):
-				t.Errorf("prove: %+v, %v", c, err)
-			case !fresh && err == nil:
-				t.Errorf("prove certifies, fresh %v", c.Fresh)
-			case !fresh:
-				says("prove", err.Error())
-			}
-
-			if r := check(t, p, cert); r.OK != fresh {
-				t.Errorf("prove --check: %v", r.OK)
-			} else {
-				says("prove --check", strings.Join(r.Problems, "; "))
-			}
-
-			w, err := coverage.Wait(ctx, coverage.Deps{Place: p}, coverage.WaitRequest{Covers: s.Latest.Requested})
-			if err != nil || w.Covered != fresh {
-				t.Errorf("wait: %+v, %v", w, err)
-			} else {
-				says("wait", w.Reason)
-			}
-
-			a, err := search.Search(ctx, search.Deps{Place: p, Freshness: judged}, search.Request{K: 3, Vector: []float64{1, 0, 0, 0, 0, 0, 0, 0}, Policy: search.Fail})
-			switch {
-			case fresh || errors.Is(err, storage.ErrStale) && a != nil && !a.Fresh:
-				if !fresh {
-					says("search", err.Error())
-				}
-			case !errors.Is(err, storage.ErrUnsupported): // the table itself refuses
-				t.Errorf("search: %+v, %v", a, err)
-			}
-			a, err = search.Search(ctx, search.Deps{Place: p, Freshness: judged}, search.Request{K: 3, Vector: []float64{1, 0, 0, 0, 0, 0, 0, 0}, Mode: search.BruteForce})
-			if err == nil && a.Fresh != fresh || err != nil && tt.want != coverage.StateUnsupported {
-				t.Errorf("search by brute force: %+v, %v", a, err)
-			}
+			seenByAll(t, st, tt.want, cert)
 		})
 	}
+}
+
+// seenByAll checks that status says a state, and that search, prove, prove --check and wait say the same for the same reason. cert is of
+// the table as it was.
+func seenByAll(t *testing.T, st *mem.Store, want coverage.State, cert []byte) coverage.IndexStatus {
+	t.Helper()
+	p, ctx := mdt.Inside(st), t.Context()
+	s := status(t, p)
+	fresh := want == coverage.StateFresh
+	if s.State != want || s.Fresh != fresh {
+		t.Fatalf("status: %s, fresh %v (%s)", s.State, s.Fresh, s.Reason)
+	}
+	says := func(command, text string) {
+		t.Helper()
+		if !strings.Contains(text, s.Reason) {
+			t.Errorf("%s says %q, status %q", command, text, s.Reason)
+		}
+	}
+
+	c, err := coverage.Prove(ctx, coverage.Deps{Place: p}, "")
+	switch {
+	case fresh && (err != nil || !c.Fresh):
+		t.Errorf("prove: %+v, %v", c, err)
+	case !fresh && err == nil:
+		t.Errorf("prove certifies, fresh %v", c.Fresh)
+	case !fresh:
+		says("prove", err.Error())
+	}
+
+	if r := check(t, p, cert); r.OK != fresh {
+		t.Errorf("prove --check: %v", r.OK)
+	} else {
+		says("prove --check", strings.Join(r.Problems, "; "))
+	}
+
+	w, err := coverage.Wait(ctx, coverage.Deps{Place: p}, coverage.WaitRequest{Covers: s.Latest.Requested})
+	if err != nil || w.Covered != fresh {
+		t.Errorf("wait: %+v, %v", w, err)
+	} else {
+		says("wait", w.Reason)
+	}
+
+	a, err := search.Search(ctx, search.Deps{Place: p, Freshness: judged}, search.Request{K: 3, Vector: []float64{1, 0, 0, 0, 0, 0, 0, 0}, Policy: search.Fail})
+	switch {
+	case fresh || errors.Is(err, storage.ErrStale) && a != nil && !a.Fresh:
+		if !fresh {
+			says("search", err.Error())
+		}
+	case !errors.Is(err, storage.ErrUnsupported) && !errors.Is(err, storage.ErrCorrupt): // the table itself refuses
+		t.Errorf("search: %+v, %v", a, err)
+	}
+	a, err = search.Search(ctx, search.Deps{Place: p, Freshness: judged}, search.Request{K: 3, Vector: []float64{1, 0, 0, 0, 0, 0, 0, 0}, Mode: search.BruteForce})
+	if err == nil && a.Fresh != fresh || err != nil && fresh {
+		t.Errorf("search by brute force: %+v, %v", a, err)
+	}
+	return s
 }
 
 // judged is how the command line connects search with coverage.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"tidemark/coverage"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
@@ -256,6 +257,10 @@ func (l *look) open(ctx context.Context, place mdt.Place, c cohort) ([]opened, e
 		o, err := openIndex(ctx, place, l.state, x)
 		if err != nil {
 			return nil, err
+		}
+		if why := coverage.Beyond(x, o.gen.Manifest); why != "" {
+			return nil, &storage.Error{Op: "follow index", Path: x.Name, Err: fmt.Errorf("%s: %w", why, storage.ErrCorrupt),
+				Hint: "someone changed the state object: restore it from a copy; or, to compare the index with the whole table: tidemark reconcile"}
 		}
 		indexes[i] = o
 	}
