@@ -14,6 +14,7 @@ type Timeline struct {
 	instants []Instant // completed ones by (completed, requested), then pending ones by requested time
 	byTime   map[string][]int
 	earliest string
+	begins   string // earliest, or the earliest write if savepoints keep all of them
 	// after hides archived instants that completed up to then, in a view of the timeline whole.
 	after string
 	whole *Timeline
@@ -88,9 +89,18 @@ func build(infos []storage.Info, zone string) (*Timeline, error) {
 		writes[inst.Requested] = inst
 	}
 	for _, inst := range tl.instants {
-		if inst.Action.IsWrite() && !saved[inst.Requested] && (tl.earliest == "" || inst.Requested < tl.earliest) {
+		if !inst.Action.IsWrite() {
+			continue
+		}
+		if !saved[inst.Requested] && (tl.earliest == "" || inst.Requested < tl.earliest) {
 			tl.earliest = inst.Requested
 		}
+		if tl.begins == "" || inst.Requested < tl.begins {
+			tl.begins = inst.Requested
+		}
+	}
+	if tl.earliest != "" {
+		tl.begins = tl.earliest
 	}
 	return tl, nil
 }
@@ -205,7 +215,7 @@ func (t *Timeline) hides(i *Instant) bool {
 // Earliest and IsCompleted stay those of the active timeline: what it does not know and lies before Earliest is archived. Instants
 // that t has already are left out.
 func (t *Timeline) With(archived []Instant) *Timeline {
-	out := &Timeline{instants: slices.Clone(t.instants), earliest: t.earliest}
+	out := &Timeline{instants: slices.Clone(t.instants), earliest: t.earliest, begins: t.begins}
 	for _, i := range archived {
 		if !t.has(i) {
 			out.instants = append(out.instants, i)
@@ -218,7 +228,7 @@ func (t *Timeline) With(archived []Instant) *Timeline {
 
 // view returns what With would return without the archived instants that completed up to a time. It shares t's memory.
 func (t *Timeline) view(after string) *Timeline {
-	return &Timeline{instants: t.instants, byTime: t.byTime, earliest: t.earliest, after: after, whole: t.Whole()}
+	return &Timeline{instants: t.instants, byTime: t.byTime, earliest: t.earliest, begins: t.begins, after: after, whole: t.Whole()}
 }
 
 // Whole returns the longest history that was read for t, t itself if there is none longer: it may have archived instants that t
@@ -282,7 +292,8 @@ func (t *Timeline) CompletionOf(requested string) (string, bool) {
 }
 
 // IsCompleted says whether the instant requested at that time is completed, which is also true for times before Earliest:
-// those are archived, and their completion time is not known here (empty).
+// those are archived, and their completion time is not known here (empty). Where savepoints keep all writes that are left, as after a
+// restore to one, the earliest of those takes the place of Earliest.
 func (t *Timeline) IsCompleted(requested string) (completed string, ok bool) {
 	if completed, ok := t.CompletionOf(requested); ok {
 		return completed, true
@@ -290,7 +301,7 @@ func (t *Timeline) IsCompleted(requested string) (completed string, ok bool) {
 	if inst, found := t.Find(requested); found && inst.Requested == requested {
 		return "", false
 	}
-	return "", t.earliest != "" && requested < t.earliest
+	return "", t.begins != "" && requested < t.begins
 }
 
 // Equal says whether both looks saw the same files for the same instants: nothing has appeared, completed or vanished.

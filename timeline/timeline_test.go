@@ -368,3 +368,18 @@ func TestLocalZoneFixture(t *testing.T) {
 		t.Errorf("got %s %v", got, known)
 	}
 }
+
+// A restore to a savepoint may leave its commit alone: what was requested before it is archived, as for Hudi's readers, which take
+// the first write for the beginning. Earliest says nothing then: that only a savepoint keeps a commit tells nothing of the archive.
+func TestOnlyASavedCommitIsLeft(t *testing.T) {
+	t.Parallel()
+	tl := line(t, 2, at(26)+"_"+at(27)+".commit", at(26)+"_"+at(28)+".savepoint")
+	if tl.Earliest() != "" {
+		t.Errorf("earliest %s", tl.Earliest())
+	}
+	for requested, want := range map[string]bool{at(20): true, at(26): true, at(30): false} {
+		if _, ok := tl.IsCompleted(requested); ok != want {
+			t.Errorf("%s completed: %v", requested, ok)
+		}
+	}
+}
