@@ -35,7 +35,11 @@ func archivedUncovered(ctx context.Context, st storage.Store, p *timeline.Proper
 	set, earliest := setOf(x), tl.Earliest()
 	frontier := markers.Frontier{Requested: x.Frontier.Requested, Completed: x.Frontier.Completed, Open: x.Frontier.Open}
 	held := completed < set.Before || set.Baseline[row.Requested] == completed || set.Covered[row.Requested] == completed
-	below := completed <= frontier.Completed && markers.Known(frontier, set, earliest, true)
+	upto, err := timeline.NewArchive(st, table.HoodieDir, p).Upto(ctx)
+	if err != nil {
+		return "", err
+	}
+	below := completed <= frontier.Completed && markers.Known(frontier, set, earliest, upto)
 	if !held && !below {
 		return fmt.Sprintf("%s %s is archived, and not known to be covered", row.Action, row.Requested), nil
 	}

@@ -98,8 +98,8 @@ func AskArchive(ctx context.Context, a *timeline.Archive, l *markers.Look, c mar
 	if err != nil {
 		return err
 	}
-	l.HasArchive = upto != ""
-	if len(missing) == 0 || !l.HasArchive {
+	l.Upto = upto
+	if len(missing) == 0 || upto == "" {
 		return nil
 	}
 	if l.Archived == nil {

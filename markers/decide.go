@@ -16,13 +16,13 @@ type Look struct {
 	// Earliest is the requested time of the earliest active write, "" if there is none (timeline.Timeline.Earliest).
 	Earliest string
 	// Archived holds those of the instants that AskArchive names which the archive has, requested → completion time, and
-	// HasArchive says whether anything was archived. They must have been read after the active timeline: the archiver deletes an
-	// instant's files only once the archive has it, so what is in neither place was undone.
-	Archived   map[string]string
-	HasArchive bool
+	// Upto is the newest requested time in the archive, "" if nothing was archived. They must have been read after the active
+	// timeline: the archiver deletes an instant's files only once the archive has it, so what is in neither place was undone.
+	Archived map[string]string
+	Upto     string
 }
 
-// LookAt returns what a timeline says. Archived and HasArchive are left to the caller.
+// LookAt returns what a timeline says. Archived and Upto are left to the caller.
 func LookAt(t *timeline.Timeline) Look {
 	l := Look{Writes: t.Writes(), Pending: t.Pending(), Earliest: t.Earliest()}
 	for _, a := range []timeline.Action{timeline.Restore, timeline.Rollback} {
@@ -39,11 +39,11 @@ type Claim struct {
 }
 
 // AskArchive returns which instants a look must look for in the archive to judge a claim, ascending: the incorporated ones that are
-// not on the active timeline. needed also says whether it matters at all that something was archived: the frontier does
+// not on the active timeline. needed also says whether it matters at all what was archived: the frontier does
 // not reach the active timeline.
 func (l Look) AskArchive(c Claim) (missing []string, needed bool) {
 	missing = Missing(c.Set, l.Writes)
-	return missing, len(missing) > 0 || !Known(c.Frontier, c.Set, l.Earliest, true)
+	return missing, len(missing) > 0 || !Known(c.Frontier, c.Set, l.Earliest, anything)
 }
 
 // Undone returns the requested times of incorporated instants that were rolled back or restored away; see Vanished.
@@ -51,7 +51,7 @@ func (l Look) Undone(c Claim) []string { return Vanished(c.Set, l.Writes, l.Arch
 
 // Behind reports whether commits may have been archived that the claim does not cover; see Known.
 func (l Look) Behind(c Claim) bool {
-	return !Known(c.Frontier, c.Set, l.Earliest, l.HasArchive)
+	return !Known(c.Frontier, c.Set, l.Earliest, l.Upto)
 }
 
 // Unhandled returns the completed restores and rollbacks that are not in handled (requested → completion time).

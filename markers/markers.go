@@ -179,21 +179,25 @@ func Holds(i timeline.Instant) bool {
 }
 
 // Known reports whether the active timeline is enough to judge a frontier. earliest is the requested time
-// of the earliest active instant, archived whether anything was ever archived. A frontier older than the
+// of the earliest active instant, upto that of the newest archived one, "" if nothing was ever archived. A frontier older than the
 // earliest active instant says nothing about what the archive took (RFC-109 section 9.1), nor does one that passed the plan
 // of a table service which the archive may have taken since.
-func Known(f Frontier, set Set, earliest string, archived bool) bool {
-	if !archived {
+func Known(f Frontier, set Set, earliest, upto string) bool {
+	if upto == "" {
 		return true
 	}
 	if earliest == "" {
-		return false // all that was active has been rolled back: what is archived may lie anywhere
+		// All that was active has been rolled back, or is kept by a savepoint only: what is archived may lie anywhere up to its newest.
+		earliest = upto + "0"
 	}
 	if set.Before != "" && set.Before >= earliest {
 		return true
 	}
 	return f.Completed != "" && f.Completed >= earliest && (f.Open == "" || f.Open >= earliest)
 }
+
+// anything stands for an archive of which nothing is known yet.
+const anything = "9"
 
 // Group is the instants that share one completion time and so one marker.
 type Group struct {

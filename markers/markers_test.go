@@ -177,18 +177,21 @@ func TestKnown(t *testing.T) {
 		f        string
 		before   string
 		earliest string
-		archived bool
+		upto     string
 		want     bool
 	}{
-		{"nothing archived", "", "", "50", false, true},
-		{"no frontier, archive", "", "", "50", true, false},
-		{"older than the earliest active instant", "40", "", "50", true, false},
-		{"at the earliest active instant", "50", "", "50", true, true},
-		{"baseline reaches in", "", "60", "50", true, true},
-		{"empty timeline", "", "", "", false, true},
-		{"nothing active is left, archive", "40", "60", "", true, false},
+		{"nothing archived", "", "", "50", "", true},
+		{"no frontier, archive", "", "", "50", "45", false},
+		{"older than the earliest active instant", "40", "", "50", "45", false},
+		{"at the earliest active instant", "50", "", "50", "45", true},
+		{"baseline reaches in", "", "60", "50", "45", true},
+		{"empty timeline", "", "", "", "", true},
+		{"nothing active is left, archive", "40", "", "", "45", false},
+		{"nothing active is left, archive up to the frontier", "40", "", "", "40", false},
+		{"nothing active is left, archive below the frontier", "40", "", "", "39", true},
+		{"nothing active is left, archive below the baseline", "", "60", "", "45", true},
 	} {
-		if got := markers.Known(markers.Frontier{Completed: tc.f}, markers.Set{Before: tc.before}, tc.earliest, tc.archived); got != tc.want {
+		if got := markers.Known(markers.Frontier{Completed: tc.f}, markers.Set{Before: tc.before}, tc.earliest, tc.upto); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -260,10 +263,10 @@ func TestOpen(t *testing.T) {
 	if f.Completed != "20" || f.Open != "05" {
 		t.Fatalf("with a plan pending: got %+v", f)
 	}
-	if markers.Known(f, markers.Set{}, "11", true) {
+	if markers.Known(f, markers.Set{}, "11", "10") {
 		t.Error("the archive passed the plan, yet the frontier is known")
 	}
-	if !markers.Known(f, markers.Set{}, "05", true) {
+	if !markers.Known(f, markers.Set{}, "05", "04") {
 		t.Error("the plan is still on the active timeline, yet the frontier is not known")
 	}
 	done := write("05", "30")

@@ -220,7 +220,7 @@ func (s *state) archive(l *markers.Look, missing []string) {
 		if i.place != both && i.place != archived {
 			continue
 		}
-		l.HasArchive = true
+		l.Upto = max(l.Upto, text(i.requested))
 		if slices.Contains(missing, text(i.requested)) {
 			if l.Archived == nil {
 				l.Archived = map[string]string{}
