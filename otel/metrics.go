@@ -1,0 +1,120 @@
+package otel
+
+import (
+	"slices"
+
+	"tidemark/coverage"
+	"tidemark/delta"
+	"tidemark/indexer"
+)
+
+// Kind is what a metric's values are.
+type Kind string
+
+// The kinds.
+const (
+	Gauge     Kind = "gauge"
+	Counter   Kind = "counter"
+	Histogram Kind = "histogram"
+)
+
+// Metric is one metric: docs/metrics.md has a row for each, and a test compares the two.
+type Metric struct {
+	// Name is that of Prometheus and of OTLP alike.
+	Name string
+	Kind Kind
+	Help string
+	// Labels are the names of its labels, in order.
+	Labels []string
+	// Values are all values that the last label can have, where they are few and known; nil otherwise.
+	Values []string
+
+	buckets []float64
+}
+
+// GapReasons are why a commit is not covered, or holds the frontier (design, section 5).
+var GapReasons = []string{"pending", "inflight", "archived", "failed", "restored", "quarantined", "unaware_writer"}
+
+// States are the states of an index, as coverage shows them.
+var States = []coverage.State{coverage.StateUnsupported, coverage.StateAbsent, coverage.StateHandedOver, coverage.StateFailClosed,
+	coverage.StateBlocked, coverage.StateStalled, coverage.StatePaused, coverage.StateCatchingUp, coverage.StateDegraded,
+	coverage.StateWaiting, coverage.StateFresh}
+
+var (
+	// seconds are the bounds of what takes between a blink and a day.
+	seconds = []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800, 3600, 21600, 86400}
+	// blinks are those of a search.
+	blinks = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
+)
+
+var perIndex = []string{"table", "index"}
+
+func with(label string) []string { return append(slices.Clone(perIndex), label) }
+
+// Metrics are all metrics there are (design, section 7).
+var Metrics = []Metric{
+	{Name: lagInstants, Kind: Gauge, Labels: perIndex, Help: "Completed data writes that the index does not cover."},
+	{Name: lagSeconds, Kind: Gauge, Labels: perIndex, Help: "Seconds between the newest completion and the newest one up to which all are covered; 0 when fresh."},
+	{Name: oldestUncovered, Kind: Gauge, Labels: perIndex, Help: "Seconds since the first uncovered data write completed; 0 when there is none."},
+	{Name: gapInstants, Kind: Gauge, Labels: with("reason"), Values: GapReasons, Help: "Data writes that are not covered or hold the frontier, by reason."},
+	{Name: state, Kind: Gauge, Labels: with("state"), Values: names(States), Help: "1 for the state that the index is in, 0 for all others."},
+	{Name: frontierSeconds, Kind: Gauge, Labels: perIndex, Help: "When the frontier completed, as Unix time."},
+	{Name: horizonInstants, Kind: Gauge, Labels: with("kind"), Values: []string{"cleaner", "archiver"},
+		Help: "Commits until the table forgets what an uncovered data write needs; no series while nothing is uncovered or it is not known."},
+	{Name: quarantined, Kind: Gauge, Labels: perIndex, Help: "Data writes that were set aside after repeated failures."},
+	{Name: rowsTotal, Kind: Counter, Labels: with("class"), Values: classNames(), Help: "Rows of covered commits by what became of them."},
+	{Name: readBytes, Kind: Counter, Labels: with("file"), Values: indexer.Kinds, Help: "Bytes read from the table's store, by kind of file."},
+	{Name: writtenBytes, Kind: Counter, Labels: with("kind"), Values: indexer.Kinds, Help: "Bytes written to the table's store, by kind of file."},
+	{Name: coverageSeconds, Kind: Histogram, Labels: perIndex, buckets: seconds, Help: "Seconds from a commit's completion until the index covered it."},
+	{Name: mdtCommits, Kind: Counter, Labels: perIndex, Help: "Commits made to the metadata table that covered data writes."},
+	{Name: foldSeconds, Kind: Histogram, Labels: []string{"table"}, buckets: seconds, Help: "Seconds that a fold of the index's log files took."},
+	{Name: searchSeconds, Kind: Histogram, Labels: with("mode"), Values: []string{"exact_rerank", "approximate", "brute_force"}, buckets: blinks,
+		Help: "Seconds that a search took, by how it was answered."},
+	{Name: passes, Kind: Counter, Labels: []string{"table", "result"}, Values: []string{"ok", "failed"}, Help: "Passes over a table."},
+	{Name: lastSuccess, Kind: Gauge, Labels: []string{"table"}, Help: "When a pass over the table last ended without failure, as Unix time."},
+	{Name: sourceUp, Kind: Gauge, Labels: []string{"source"}, Help: "1 while a source of hints is connected, 0 while it is not."},
+	{Name: sourceHints, Kind: Counter, Labels: []string{"source", "result"},
+		Values: []string{"hint", "empty", "oversized", "not_json", "not_commit", "batch", "let_go", "given_up"},
+		Help:   "Messages of a source of hints, by what became of them: docs/metrics.md says what each result means."},
+	{Name: buildInfo, Kind: Gauge, Labels: []string{"version"}, Help: "1, with the program's version."},
+}
+
+// The names.
+const (
+	lagInstants     = "tidemark_lag_instants"
+	lagSeconds      = "tidemark_lag_seconds"
+	oldestUncovered = "tidemark_oldest_uncovered_seconds"
+	gapInstants     = "tidemark_gap_instants"
+	state           = "tidemark_state"
+	frontierSeconds = "tidemark_frontier_seconds"
+	horizonInstants = "tidemark_horizon_instants"
+	quarantined     = "tidemark_quarantined_instants"
+	rowsTotal       = "tidemark_rows_total"
+	readBytes       = "tidemark_read_bytes_total"
+	writtenBytes    = "tidemark_written_bytes_total"
+	coverageSeconds = "tidemark_commit_coverage_seconds"
+	mdtCommits      = "tidemark_mdt_commits_total"
+	foldSeconds     = "tidemark_fold_seconds"
+	searchSeconds   = "tidemark_search_seconds"
+	passes          = "tidemark_passes_total"
+	lastSuccess     = "tidemark_last_success_seconds"
+	sourceUp        = "tidemark_source_up"
+	sourceHints     = "tidemark_source_messages_total"
+	buildInfo       = "tidemark_build_info"
+)
+
+func names(states []coverage.State) []string {
+	var out []string
+	for _, s := range states {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+func classNames() []string {
+	var out []string
+	for _, c := range delta.Classes() {
+		out = append(out, c.String())
+	}
+	return out
+}
