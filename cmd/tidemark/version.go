@@ -5,13 +5,16 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"tidemark/internal/vector/kernel"
 )
 
 // commands returns the commands of the program in the order in which help shows them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.demoCommand(), a.indexCommand(), a.syncCommand(), a.statusCommand(), a.markersCommand(), a.waitCommand(),
-		a.searchCommand(), a.verifyCommand(), a.reconcileCommand(), a.replayCommand(), a.proveCommand(), a.inspectCommand(), a.versionCommand(),
+		a.demoCommand(), a.indexCommand(), a.syncCommand(), a.followCommand(), a.statusCommand(), a.markersCommand(), a.waitCommand(),
+		a.searchCommand(), a.verifyCommand(), a.reconcileCommand(), a.replayCommand(), a.proveCommand(),
+		a.pauseCommand(), a.resumeCommand(), a.retryCommand(), a.skipCommand(), a.configCommand(), a.inspectCommand(), a.versionCommand(),
 	}
 }
 
@@ -22,10 +25,11 @@ type versionInfo struct {
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	Kernels  string `json:"kernels"` // the form of the vector engine's loops: avx512, avx2 or portable
 }
 
 func buildVersion() versionInfo {
-	v := versionInfo{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionInfo{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Kernels: kernel.Form()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
@@ -61,7 +65,7 @@ func (a *app) versionCommand() *cobra.Command {
 			if revision != "" {
 				a.say("revision %s", revision)
 			}
-			a.say("%s %s", v.Go, v.Platform)
+			a.say("%s %s, %s kernels", v.Go, v.Platform, v.Kernels)
 			return nil
 		},
 	}

@@ -14,6 +14,7 @@ func main() {
 	matrix1()
 	quad()
 	tile()
+	tile512()
 	below()
 	least()
 	norms()

@@ -15,9 +15,10 @@ func ProbeOrder(m kernel.Metric, centroids []float32, k, d int, q []float32, npr
 		id   int
 		dist float64
 	}
-	all := make([]ranked, k)
-	for c := range all {
-		all[c] = ranked{c, kernel.Distance64(m, centroids[c*d:(c+1)*d], q)}
+	all, dists := make([]ranked, k), make([]float64, k)
+	kernel.Distances64(m, dists, centroids[:k*d], q)
+	for c, dist := range dists {
+		all[c] = ranked{c, dist}
 	}
 	slices.SortFunc(all, func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(a.dist, b.dist), cmp.Compare(a.id, b.id))

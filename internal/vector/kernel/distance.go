@@ -1,6 +1,10 @@
 package kernel
 
-import "math"
+import (
+	"math"
+
+	"tidemark/internal/vector/simd"
+)
 
 // Scalar is a component type of exact distances.
 type Scalar interface{ ~float32 | ~float64 }
@@ -31,6 +35,30 @@ func Distance64[T Scalar](m Metric, a, b []T) float64 {
 		nb += float64(q * q)
 	}
 	return cosineDistance(dot, math.Sqrt(na), math.Sqrt(nb))
+}
+
+// Distances64 sets dists[i] to Distance64 of row i and v: len(dists) rows of len(v) components, row-major. It takes less
+// time than one call for each.
+func Distances64(m Metric, dists []float64, rows, v []float32) {
+	switch m {
+	case L2:
+		simd.SquaresTo(dists, rows, v)
+		return
+	case Dot:
+		simd.DotsTo(dists, rows, v)
+		for i, x := range dists {
+			dists[i] = -x
+		}
+		return
+	}
+	d := len(v)
+	norm := math.Sqrt(SquaredNorm64(v))
+	norms := make([]float64, len(dists))
+	simd.SquaresTo(norms, rows, make([]float32, d)) // the squares of differences from 0
+	simd.DotsTo(dists, rows, v)
+	for i, x := range dists {
+		dists[i] = cosineDistance(x, math.Sqrt(norms[i]), norm)
+	}
 }
 
 // Dot64 is the dot product in float64, components in ascending order. a and b have the same length.

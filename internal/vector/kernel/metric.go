@@ -3,7 +3,13 @@ package kernel
 import (
 	"fmt"
 	"strings"
+
+	"tidemark/internal/vector/simd"
 )
+
+// Form is the form of the inner loops that this process uses, in one word: avx512, avx2 or portable. All give the same
+// results.
+func Form() string { return simd.Name() }
 
 // Metric says how near two vectors are. For each of them a smaller distance is nearer.
 type Metric int

@@ -74,6 +74,16 @@ func FuzzNearest(f *testing.F) {
 				clear(row)
 			}
 		}
+		exact := make([]float64, k)
+		for i := range min(n, 3) {
+			v := vectors[i*d : (i+1)*d]
+			Distances64(m, exact, centroids, v)
+			for c, got := range exact {
+				if want := Distance64(m, centroids[c*d:(c+1)*d], v); got != want && (got == got || want == want) {
+					t.Fatalf("%s, D=%d: distance %d: got %v, want %v", m, d, c, got, want)
+				}
+			}
+		}
 		router := NewRouter(m, centroids, k, d)
 		ids, dists, alone := make([]int32, n), make([]float32, n), make([]int32, n)
 		router.NearestAll(vectors, ids, dists)

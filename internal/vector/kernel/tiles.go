@@ -10,8 +10,8 @@ import (
 // in the second cache.
 const chunkBytes = 512 << 10
 
-// tiledBatch is how many vectors are compared with one part of the panels; a multiple of the tile's rows.
-const tiledBatch = 40 * simd.TileRows
+// tiledBatch is how many vectors are compared with one part of the panels; a multiple of any tile's rows.
+const tiledBatch = 20 * simd.MaxTileRows
 
 // tiles finds the few centroids that can be the nearest, by float32 scores with fused multiply-add; which one it is is
 // then decided literally. The score of centroid c for a vector x orders as the distance does:
@@ -146,16 +146,17 @@ func (r *Router) nearestTiled(vectors []float32, ids []int32, dists []float32) {
 type tileBatch struct {
 	r        *Router
 	searches []search
-	mins     [][8 * simd.TileRows]float32
+	mins     [][8 * simd.MaxTileRows]float32
 	scores   []float32
 	padded   []float32 // fewer vectors than a tile has rows, filled up
 	sums     []float64
 }
 
 func newTileBatch(r *Router, n int) *tileBatch {
-	n = max(simd.TileRows, min(n, tiledBatch))
-	b := &tileBatch{r: r, searches: make([]search, n), mins: make([][8 * simd.TileRows]float32, (n+simd.TileRows-1)/simd.TileRows),
-		scores: make([]float32, simd.TileRows*r.tiles.chunk)}
+	rows := simd.TileRows()
+	n = max(rows, min(n, tiledBatch))
+	b := &tileBatch{r: r, searches: make([]search, n), mins: make([][8 * simd.MaxTileRows]float32, (n+rows-1)/rows),
+		scores: make([]float32, rows*r.tiles.chunk)}
 	const room = 4 // candidates of a vector that usually suffice
 	slab := make([]candidate, n*room)
 	for i := range b.searches {
@@ -176,7 +177,7 @@ func (b *tileBatch) scan(vectors []float32, n int) {
 		s.exact = !(length <= longest) || r.metric == Cosine && length < 1e-15
 		s.window = float32(t.window(r.metric, r.d, length))
 	}
-	const rows = simd.TileRows
+	rows := simd.TileRows()
 	if n < rows {
 		if b.padded == nil {
 			b.padded = make([]float32, rows*r.d)
@@ -196,7 +197,7 @@ func (b *tileBatch) scan(vectors []float32, n int) {
 			mins := &b.mins[tile]
 			scores := b.scores[:rows*(to-from)]
 			simd.Tile(scores, vectors[first*r.d:], r.d, t.panels[from*r.d:to*r.d], t.norms[from:to], t.scales[from:to], r.d, mins)
-			var least [rows]float32
+			var least [simd.MaxTileRows]float32
 			simd.Least(&least, mins)
 			for i := tile*rows - first; i < rows && first+i < n; i++ {
 				if s := &b.searches[first+i]; !s.exact {

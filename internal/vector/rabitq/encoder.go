@@ -92,9 +92,7 @@ func (e *Encoder) newScratch() *scratch {
 // encode codes v, rotated rv, against the rotated centroid rc into an empty code.
 func (s *scratch) encode(c *Code, v, rv, rc []float32) {
 	r := s.r
-	for i, x := range rv {
-		r[i] = x
-	}
+	copy(r, rv)
 	if rc != nil {
 		rc = rc[:len(r)]
 		for i, x := range rc {

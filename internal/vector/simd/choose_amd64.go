@@ -8,5 +8,11 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// fast is set once and never changes.
-var fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA && os.Getenv("TIDEMARK_KERNELS") != "portable"
+// fast and wide are set once and never change: the assembly for AVX2 and FMA, and above it the tile for AVX-512.
+var (
+	fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA && os.Getenv(variable) != "portable"
+	wide = fast && cpu.X86.HasAVX512F && os.Getenv(variable) != "avx2"
+)
+
+// variable is the environment's way to ask for a simpler form than the CPU allows: portable or avx2.
+const variable = "TIDEMARK_KERNELS"

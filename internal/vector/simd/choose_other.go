@@ -2,7 +2,7 @@
 
 package simd
 
-const fast = false
+const fast, wide = false, false
 
 // The assembly of other builds; fast keeps them from being called.
 
@@ -13,6 +13,9 @@ func quadAVX2(*float64, *float32, int, int)                     { panic("simd: n
 func leastAVX2(*[48]float32, *[6]float32)                       { panic("simd: no assembly") }
 func matrix1AVX2(*[32]float32, *float64, int, *float64, int)    { panic("simd: no assembly") }
 func tileAVX2(_ *float32, _ int, _, _, _ *float32, _, _ int, _ *float32, _ *[48]float32) {
+	panic("simd: no assembly")
+}
+func tileAVX512(_ *float32, _ int, _, _, _ *float32, _, _ int, _ *float32, _ *[96]float32) {
 	panic("simd: no assembly")
 }
 func belowAVX2(*float32, int, int, float32) int                     { panic("simd: no assembly") }

@@ -1,8 +1,11 @@
 package simd
 
-// Name is the form in use, in one word: avx2 or portable.
+// Name is the form in use, in one word: avx512, avx2 or portable.
 func Name() string {
-	if fast {
+	switch {
+	case wide:
+		return "avx512"
+	case fast:
 		return "avx2"
 	}
 	return "portable"

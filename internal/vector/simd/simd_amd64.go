@@ -35,6 +35,11 @@ func quadAVX2(out *float64, x *float32, stride int, n int)
 //go:noescape
 func tileAVX2(x *float32, stride int, panels *float32, norms *float32, scales *float32, d int, count int, out *float32, mins *[48]float32)
 
+// tileAVX512 does for twelve rows what tileAVX2 does for six, with the same bits.
+//
+//go:noescape
+func tileAVX512(x *float32, stride int, panels *float32, norms *float32, scales *float32, d int, count int, out *float32, mins *[96]float32)
+
 // belowAVX2 is the first group of sixteen scores, from the given one on, that has a score ≤ limit; groups if there is none. No score is NaN.
 //
 //go:noescape

@@ -1,22 +1,34 @@
 package simd
 
-// TileRows and TileColumns are the shape of a tile.
-const (
-	TileRows    = 6
-	TileColumns = 16
-)
+// TileColumns is how many columns a panel has.
+const TileColumns = 16
 
-// Tile scores six rows of d components at x, stride components apart, against whole panels of sixteen columns,
+// MaxTileRows is the largest number of rows that a tile has in any form.
+const MaxTileRows = 12
+
+// TileRows is how many rows a tile has: 12 with AVX-512, else 6.
+func TileRows() int {
+	if wide {
+		return MaxTileRows
+	}
+	return 6
+}
+
+// Tile scores TileRows rows of d components at x, stride components apart, against whole panels of sixteen columns,
 // panels[16·(p·d+j)+l]:
 //
 //	scores[len(norms)·i + c] = (norms[c] − ⟨x_i, column c⟩)·scales[c]
 //
 // in float32, each product fused with its subtraction, j ascending. mins[8·i:8·i+8], which the caller sets before, ends
 // as the least of what it was and row i's scores. len(norms) is a multiple of 16, at least 16.
-func Tile(scores, x []float32, stride int, panels, norms, scales []float32, d int, mins *[8 * TileRows]float32) {
-	count := len(norms) / TileColumns
-	_, _, _, _ = x[(TileRows-1)*stride+d-1], panels[count*TileColumns*d-1], scales[len(norms)-1], scores[TileRows*len(norms)-1]
-	tileAVX2(&x[0], 4*stride, &panels[0], &norms[0], &scales[0], d, count, &scores[0], mins)
+func Tile(scores, x []float32, stride int, panels, norms, scales []float32, d int, mins *[8 * MaxTileRows]float32) {
+	count, rows := len(norms)/TileColumns, TileRows()
+	_, _, _, _ = x[(rows-1)*stride+d-1], panels[count*TileColumns*d-1], scales[len(norms)-1], scores[rows*len(norms)-1]
+	if wide {
+		tileAVX512(&x[0], 4*stride, &panels[0], &norms[0], &scales[0], d, count, &scores[0], mins)
+		return
+	}
+	tileAVX2(&x[0], 4*stride, &panels[0], &norms[0], &scales[0], d, count, &scores[0], (*[48]float32)(mins[:]))
 }
 
 // Below returns the first group of sixteen scores, from the given group on, with one that is not above limit;
@@ -30,7 +42,12 @@ func Below(scores []float32, from int, limit float32) int {
 }
 
 // Least sets out[i] to the least of mins[8·i:8·i+8]. None is NaN.
-func Least(out *[TileRows]float32, mins *[8 * TileRows]float32) { leastAVX2(mins, out) }
+func Least(out *[MaxTileRows]float32, mins *[8 * MaxTileRows]float32) {
+	leastAVX2((*[48]float32)(mins[:]), (*[6]float32)(out[:]))
+	if wide {
+		leastAVX2((*[48]float32)(mins[48:]), (*[6]float32)(out[6:]))
+	}
+}
 
 // Norm is about Σ x², with a relative error below (len(x)/8 + 16)·2⁻²⁴, not finite if a component is not.
 func Norm(x []float32) float32 {
