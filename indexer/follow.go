@@ -75,7 +75,7 @@ func (c *FollowConfig) setDefaults() {
 	}
 }
 
-func positive[T int | time.Duration](v, otherwise T) T {
+func positive[T int | int64 | time.Duration](v, otherwise T) T {
 	if v > 0 {
 		return v
 	}
@@ -97,6 +97,9 @@ type TableConfig struct {
 	// Interval and Attempts override those of the FollowConfig; 0 for those.
 	Interval time.Duration
 	Attempts int
+	// Calls and Memory (bytes of changes in a batch) override the table's share of the FollowConfig's; 0 for that.
+	Calls  int
+	Memory int64
 	// ZoneOffset is the offset of the table's instant texts from UTC where it cannot be derived; nil to derive it.
 	ZoneOffset *time.Duration
 }
@@ -117,7 +120,7 @@ func (t TableConfig) keys() []string {
 func (t TableConfig) equal(o TableConfig) bool {
 	zone := t.ZoneOffset == o.ZoneOffset || t.ZoneOffset != nil && o.ZoneOffset != nil && *t.ZoneOffset == *o.ZoneOffset
 	return t.Name == o.Name && t.URL == o.URL && t.Sink == o.Sink && slices.Equal(t.Aliases, o.Aliases) && slices.Equal(t.Indexes, o.Indexes) &&
-		t.Interval == o.Interval && t.Attempts == o.Attempts && zone
+		t.Interval == o.Interval && t.Attempts == o.Attempts && t.Calls == o.Calls && t.Memory == o.Memory && zone
 }
 
 // Follower keeps the indexes of many tables fresh, with one loop a table. It is safe for concurrent use.

@@ -162,7 +162,7 @@ func (t *followed) open(ctx context.Context) (outcome, bool) {
 	}
 	place, err := t.f.cfg.Open(ctx, t.cfg)
 	if err == nil {
-		meter := Meter(place.Store, max(1, t.f.cfg.Calls/t.f.cfg.Passes))
+		meter := Meter(place.Store, positive(t.cfg.Calls, max(1, t.f.cfg.Calls/t.f.cfg.Passes)))
 		place.Store = meter
 		t.place, t.tables = place, table.NewCache(meter)
 		t.setMeter(meter)
@@ -224,7 +224,9 @@ func (t *followed) pass(ctx, parent context.Context, w *watched) outcome {
 		}
 		return outcome{err: err}
 	}
-	opt := SyncOptions{MaxInstants: maxBatchInstants, Memory: t.f.cfg.Memory, Tables: t.tables, Observer: Observers(t.f.cfg.Observer, seer{t: t}),
+	memory := t.f.cfg.Memory
+	memory.Changes = positive(t.cfg.Memory, memory.Changes)
+	opt := SyncOptions{MaxInstants: maxBatchInstants, Memory: memory, Tables: t.tables, Observer: Observers(t.f.cfg.Observer, seer{t: t}),
 		Table: t.cfg.name(), noticed: t.noticedAt}
 	opt.observe(sk, t.place)
 	res := &SyncResult{}

@@ -21,9 +21,13 @@ import (
 
 // openPlace opens the table that a path or URL names, and the place where its indexes lie: inside it, or beside it with --sink.
 func (a *app) openPlace(ctx context.Context, url string) (mdt.Place, error) {
-	o := open.Options{Retry: retry.Config{Observe: repeated}}
-	if a.sink != "" {
-		st, base, err := open.Beside(ctx, url, a.sink, o)
+	return openAt(ctx, url, a.sink, open.Options{Retry: retry.Config{Observe: repeated}})
+}
+
+// openAt opens a table and the place of its indexes: at sink, or inside the table if that is "".
+func openAt(ctx context.Context, url, sink string, o open.Options) (mdt.Place, error) {
+	if sink != "" {
+		st, base, err := open.Beside(ctx, url, sink, o)
 		if err != nil {
 			return mdt.Place{}, err
 		}
