@@ -55,7 +55,7 @@ func (b *Builder) Net(c *Change) (n Net, err error) {
 		if c.New.Vector == nil {
 			return n, fmt.Errorf("build posting of %q: new row without a vector: %w", c.Key, storage.ErrRefused)
 		}
-		if c.Old != nil && !c.Old.Routed && !c.New.Routed && c.Old.Raw != nil && bytes.Equal(c.Old.Raw, c.New.Raw) {
+		if sameVector(c) {
 			n.New.Cluster = n.Old.Cluster
 		} else if n.New.Cluster, err = b.clusterOf(c.Key, c.New); err != nil {
 			return n, err

@@ -9,7 +9,7 @@ import (
 )
 
 // Generation is one built generation of an index, ready to route and encode vectors. It is immutable and safe for
-// concurrent use. It implements delta.Router.
+// concurrent use. It implements delta.Router and delta.Bulk.
 type Generation struct {
 	Index    *mdt.Index // as the state had it at Load
 	Number   uint32
@@ -35,7 +35,10 @@ type Generation struct {
 	router *kernel.Router
 }
 
-var _ delta.Router = (*Generation)(nil)
+var (
+	_ delta.Router = (*Generation)(nil)
+	_ delta.Bulk   = (*Generation)(nil)
+)
 
 // Cluster returns the cluster of a narrowed vector: the nearest centroid by the metric, lowest id on ties. It is the
 // only routing function (design, decision 19), so a posting is looked for where it was put.
@@ -47,6 +50,17 @@ func (g *Generation) Cluster(v []float32) int {
 // Encode returns the code of a narrowed vector against the centroid of a cluster.
 func (g *Generation) Encode(v []float32, cluster int) rabitq.Code {
 	return g.Encoder.Encode(v, g.Rotated[cluster*g.Dim:(cluster+1)*g.Dim])
+}
+
+// Clusters sets ids[i] to Cluster of vector i, row-major.
+func (g *Generation) Clusters(vectors []float32, ids []int32) { g.router.NearestAll(vectors, ids, nil) }
+
+// Codes returns Encode of each vector, row-major, in its cluster.
+func (g *Generation) Codes(vectors []float32, clusters []int32) []rabitq.Code {
+	return g.Encoder.EncodeAll(vectors, func(i int) []float32 {
+		c := int(clusters[i])
+		return g.Rotated[c*g.Dim : (c+1)*g.Dim]
+	})
 }
 
 // Centroid returns the centroid of a cluster in the original space, aliasing Centroids.

@@ -208,17 +208,14 @@ func (b *Batch) work(ctx context.Context, list []delta.Change, attempt uint64) e
 // encode is the part that costs: it routes and encodes vectors, on several goroutines.
 func (b *Batch) encode(ctx context.Context, changes []delta.Change) ([]delta.Net, error) {
 	nets, errs := make([]delta.Net, len(changes)), make([]error, len(changes))
-	workers := max(1, min(b.cfg.Workers, len(changes)))
+	workers := max(1, min(b.cfg.Workers, (len(changes)+together-1)/together))
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			old, cur := make([]float32, b.cfg.Dim), make([]float32, b.cfg.Dim)
-			for i := w; i < len(changes) && ctx.Err() == nil; i += workers {
-				c := changes[i]
-				if errs[i] = errors.Join(b.narrow(&c.Old, old), b.narrow(&c.New, cur)); errs[i] != nil {
-					return
-				}
-				if nets[i], errs[i] = b.cfg.Builder.Net(&c); errs[i] != nil {
+			buf := make([]float32, 2*min(together, len(changes))*b.cfg.Dim)
+			for from := w * together; from < len(changes) && ctx.Err() == nil; from += workers * together {
+				to := min(len(changes), from+together)
+				if !b.encodeSpan(changes[from:to], nets[from:to], errs[from:to], buf) {
 					return
 				}
 			}
@@ -234,6 +231,27 @@ func (b *Batch) encode(ctx context.Context, changes []delta.Change) ([]delta.Net
 		}
 	}
 	return nets, nil
+}
+
+// together is how many changes are routed and encoded at once.
+const together = 64
+
+// encodeSpan works out some changes. buf has room for two vectors of each. It stops at the first error.
+func (b *Batch) encodeSpan(changes []delta.Change, nets []delta.Net, errs []error, buf []float32) bool {
+	span, d := slices.Clone(changes), b.cfg.Dim
+	for i := range span {
+		c := &span[i]
+		if errs[i] = errors.Join(b.narrow(&c.Old, buf[2*i*d:(2*i+1)*d]), b.narrow(&c.New, buf[(2*i+1)*d:(2*i+2)*d])); errs[i] != nil {
+			return false
+		}
+	}
+	builder := b.cfg.Builder.Ahead(span)
+	for i := range span {
+		if nets[i], errs[i] = builder.Net(&span[i]); errs[i] != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // narrow gives a version without a vector the one that its stored bytes mean, in buf.
