@@ -12,7 +12,7 @@ import (
 
 // BenchmarkLongAbsence is a catch-up over archived commits that changed no files: what a commit costs must not grow with their number.
 func BenchmarkLongAbsence(b *testing.B) {
-	for _, n := range []int{1000, 2000, 4000} {
+	for _, n := range []int{1000, 2000, 4000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			var took time.Duration
 			var size int64

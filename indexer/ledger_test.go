@@ -86,7 +86,7 @@ func TestLedgerIsReadLazily(t *testing.T) {
 	for ledgerSync(t, mdt.Inside(st), 20).Processed > 0 {
 	}
 	state, _, err := mdt.ReadState(t.Context(), mdt.Inside(st))
-	if err != nil || len(state.Ledger) < 3 {
+	if err != nil || len(state.Ledger) < 2 {
 		t.Fatalf("%d ledger files, %v", len(state.Ledger), err)
 	}
 	reads := func(ask func(p mdt.Place) error) int {

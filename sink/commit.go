@@ -183,7 +183,7 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 	for _, f := range files {
 		in.Files = append(in.Files, f.DataFile)
 	}
-	if in.After, ledger, err = s.apply(b, st, after, in); err != nil {
+	if in.After, ledger, err = s.apply(ctx, b, st, after, in); err != nil {
 		return nil, nil, nil, err
 	}
 	if err := l.checkRestores(in.After); err != nil {
@@ -203,7 +203,7 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 }
 
 // apply runs the batch's Apply on after and returns the state that becomes visible, and the ledger file that it needs.
-func (s *Sink) apply(b Batch, before, after *mdt.State, in *mdt.Intent) (*mdt.State, []byte, error) {
+func (s *Sink) apply(ctx context.Context, b Batch, before, after *mdt.State, in *mdt.Intent) (*mdt.State, []byte, error) {
 	lastTime, newestSeen, allocated := after.LastTime, after.NewestSeen, after.Allocated
 	if err := b.Apply(after, in.ID, in.Completion, append([]mdt.DataFile(nil), in.Files...)); err != nil {
 		return nil, nil, fmt.Errorf("apply to state: %w", err)
@@ -213,7 +213,7 @@ func (s *Sink) apply(b Batch, before, after *mdt.State, in *mdt.Intent) (*mdt.St
 	after.LastTime, after.NewestSeen, after.Allocated = lastTime, newestSeen, allocated
 	after.Burned = before.Burned
 	after.Revision = before.Revision + 1
-	ledger, err := s.moveEvidence(after, in.ID, b.fold)
+	ledger, err := s.moveEvidence(ctx, after, in.ID, b.fold)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/fault"
 	"tidemark/internal/storage/mem"
+	"tidemark/timeline"
 )
 
 // folded does what work does, and folds until nothing is left to fold.
@@ -246,4 +247,73 @@ func TestKillFold(t *testing.T) {
 		checkTidy(t, bare, left, what)
 	})
 	t.Logf("a fold: %d kills", kills)
+}
+
+// repeated covers one instant after another of a made up table history by one commit and one fold each.
+func repeated(t *testing.T, s *Sink, n int) {
+	t.Helper()
+	for i := range n {
+		at := fmt.Sprintf("2026113003%07d", i)
+		b := follow(idx, timeline.Instant{Requested: at, Completed: at, Action: timeline.Commit})
+		b.NewestData = timeline.Instant{}
+		if _, err := s.Commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Fold(t.Context(), Fold{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// However many folds there were, there are few ledger files, with all evidence in order; one that is damaged stops no fold.
+func TestLedgerFilesStayFew(t *testing.T) {
+	t.Parallel()
+	st, s, clk := built(t, "cow_basic")
+	const n = 40
+	repeated(t, s, n)
+	state := s.State()
+	if len(state.Ledger) > 6 || state.Evidence() != 0 {
+		t.Errorf("%d ledger files after %d folds, %d instants in the state", len(state.Ledger), n, state.Evidence())
+	}
+	evidence, err := mdt.Evidence(t.Context(), s.place, state, idx)
+	if err != nil || len(evidence) != n || !slices.IsSortedFunc(evidence, func(a, b mdt.Commit) int { return strings.Compare(a.ID, b.ID) }) {
+		t.Fatalf("%d commits with evidence, %v", len(evidence), err)
+	}
+	last := s.place.LedgerPath(state.Ledger[len(state.Ledger)-1].Path)
+	st.Put(last, []byte("damaged"), clk.Now())
+	repeated(t, s, 3)
+	after := s.State()
+	if after.Ledger[len(state.Ledger)-1].Path != state.Ledger[len(state.Ledger)-1].Path {
+		t.Errorf("a damaged file was put together with others: %v", after.Ledger)
+	}
+	if _, err := mdt.Evidence(t.Context(), s.place, after, idx); !errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("damaged: %v", err)
+	}
+	clk.advance(time.Hour + time.Second)
+	_ = s.Release(t.Context())
+	acquired(t, st, config(clk, "two"))
+	files := 0
+	for _, p := range st.Paths() {
+		if strings.Contains(p, "/ledger/") {
+			files++
+		}
+	}
+	if files != len(after.Ledger) {
+		t.Errorf("%d ledger files on the store, the state names %d", files, len(after.Ledger))
+	}
+}
+
+// TestKillFoldRecovery kills a fold, and the process that recovers from it.
+func TestKillFoldRecovery(t *testing.T) {
+	t.Parallel()
+	table := table(t, "cow_basic")
+	c := newClock()
+	table.SetClock(c.Now)
+	start := table.Clone()
+	if err := work(t.Context(), open(t, start, config(c, "zero")), writes(t, table)[1:]); err != nil {
+		t.Fatal(err)
+	}
+	twoKills(t, start, withoutUs(t, start), 3, func(ctx context.Context, st storage.Store, owner string) error {
+		return folded(ctx, open(t, st, config(c, owner)), 2, table, t)
+	})
 }

@@ -3,43 +3,77 @@ package sink
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 )
 
-// moveEvidence takes the evidence of all commits but the one with that id out of a state that holds too much of it, or that a fold
-// empties, and names the ledger file that holds it instead. It returns the content of that file; nil if nothing was moved.
-func (s *Sink) moveEvidence(after *mdt.State, id string, fold bool) ([]byte, error) {
-	var move []mdt.Commit
+// ledgerInstants is up to how many covered instants small ledger files are put together: some 2 MiB.
+const ledgerInstants = 4096
+
+// moveEvidence takes the evidence of all commits but the one with that id out of a state that holds too much of it, and names the ledger
+// file that holds it instead, together with what smaller ledger files held. After a fold it takes all of it, and no commit is left in the
+// state. It returns the content of the file; nil if nothing was moved.
+func (s *Sink) moveEvidence(ctx context.Context, after *mdt.State, id string, fold bool) ([]byte, error) {
+	var move, stay []mdt.Commit
 	n := 0
-	for i := range after.Commits {
-		c := &after.Commits[i]
-		if c.ID == id || len(c.Covered) == 0 {
+	for _, c := range after.Commits {
+		switch {
+		case c.ID == id:
+			stay = append(stay, c)
 			continue
+		case len(c.Covered) > 0:
+			n += len(c.Covered)
+			move = append(move, c)
 		}
-		n += len(c.Covered)
-		move = append(move, *c)
-	}
-	if fold {
-		defer func() { after.Commits = nil }()
+		c.Covered = nil
+		stay = append(stay, c)
 	}
 	if n == 0 || !fold && n <= s.cfg.Evidence {
+		if fold {
+			after.Commits = nil
+		}
 		return nil, nil
+	}
+	move, err := s.absorb(ctx, after, move, n)
+	if err != nil {
+		return nil, err
 	}
 	l, content, err := mdt.NewLedger(move, after.Epoch)
 	if err != nil {
 		return nil, err
 	}
-	for i := range after.Commits {
-		if c := &after.Commits[i]; c.ID != id {
-			c.Covered = nil
-		}
-	}
 	after.Ledger = append(after.Ledger, l)
+	if after.Commits = stay; fold {
+		after.Commits = nil
+	}
 	return content, nil
+}
+
+// absorb takes the newest ledger files out of the state as long as they hold no more than what is moved, n instants, and returns their
+// evidence and that: so there are few files, however many folds. One that cannot be read stays as it is.
+func (s *Sink) absorb(ctx context.Context, after *mdt.State, move []mdt.Commit, n int) ([]mdt.Commit, error) {
+	for len(after.Ledger) > 0 {
+		last := after.Ledger[len(after.Ledger)-1]
+		if last.Instants > n || last.Instants+n > ledgerInstants {
+			break
+		}
+		older, err := mdt.ReadLedger(ctx, s.place, last)
+		if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrUnsupported) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("move evidence to the ledger: %w", err)
+		}
+		older = slices.DeleteFunc(older, func(c mdt.Commit) bool { return len(c.Covered) == 0 })
+		move, n = append(older, move...), n+last.Instants
+		after.Ledger = after.Ledger[:len(after.Ledger)-1]
+	}
+	return move, nil
 }
 
 // keepEvidence creates the ledger file that moveEvidence made, before any state names it. Its name has a part of its checksum and the
