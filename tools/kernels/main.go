@@ -22,5 +22,6 @@ func main() {
 	interleave()
 	bytes()
 	levels()
+	project()
 	Generate()
 }

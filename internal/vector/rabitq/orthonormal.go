@@ -1,29 +1,80 @@
 package rabitq
 
-import "math"
+import (
+	"math"
+
+	"tidemark/internal/vector/simd"
+)
 
 // orthonormalise is modified Gram-Schmidt in right-looking order: finish column k, then take it out of every later
 // column. Each column sees the same operations in the same order as in the column-by-column form of the format page,
-// so the bits are equal, and four later columns can be worked on at once, one accumulator each.
+// so the bits are equal, and several later columns can be worked on at once, one accumulator each.
 func orthonormalise(columns [][]float64) {
+	if simd.Fast() {
+		orthonormalisePanels(columns)
+		return
+	}
 	for k, ck := range columns {
-		norm := math.Sqrt(dot(ck, ck))
-		if norm > 1e-10 {
-			for i := range ck {
-				ck[i] /= norm
-			}
-		}
+		normalise(ck)
 		j := k + 1
 		for ; j+4 <= len(columns); j += 4 {
 			subtract4(ck, columns[j], columns[j+1], columns[j+2], columns[j+3])
 		}
 		for ; j < len(columns); j++ {
-			c := columns[j]
-			d := dot(ck, c)
-			for i, x := range ck {
-				c[i] -= float64(d * x)
+			subtract(ck, columns[j])
+		}
+	}
+}
+
+// orthonormalisePanels finishes sixteen columns, then takes them out of sixteen later ones at a time, in their order.
+func orthonormalisePanels(columns [][]float64) {
+	const width = simd.Columns
+	n := len(columns)
+	panels := make([][]float64, (n+width-1)/width)
+	for p := range panels {
+		panels[p] = make([]float64, width*n)
+		for l, c := range columns[p*width : min(n, (p+1)*width)] {
+			for i, x := range c {
+				panels[p][width*i+l] = x
 			}
 		}
+	}
+	for p, panel := range panels {
+		done := columns[p*width : min(n, (p+1)*width)]
+		for l, c := range done {
+			for i := range c {
+				c[i] = panel[width*i+l]
+			}
+		}
+		for k, c := range done {
+			normalise(c)
+			for _, later := range done[k+1:] {
+				subtract(c, later)
+			}
+		}
+		for _, later := range panels[p+1:] {
+			for _, c := range done {
+				simd.Project(later, c)
+			}
+		}
+	}
+}
+
+// normalise gives a column the length 1, unless it has hardly any.
+func normalise(c []float64) {
+	norm := math.Sqrt(dot(c, c))
+	if norm > 1e-10 {
+		for i := range c {
+			c[i] /= norm
+		}
+	}
+}
+
+// subtract takes the component along q out of c.
+func subtract(q, c []float64) {
+	d := dot(q, c)
+	for i, x := range q {
+		c[i] -= float64(d * x)
 	}
 }
 

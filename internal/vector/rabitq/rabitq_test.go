@@ -40,6 +40,36 @@ func TestRotationIsOrthonormal(t *testing.T) {
 	}
 }
 
+// Sixteen columns at a time give the bits of the columns one after the other.
+func TestOrthonormalForms(t *testing.T) {
+	t.Parallel()
+	for _, d := range []int{1, 2, 15, 16, 17, 32, 47, 100} {
+		one, two := make([][]float64, d), make([][]float64, d)
+		for j, x := range gaussians(uint64(d), d*d) {
+			one[j%d] = append(one[j%d], float64(x))
+			two[j%d] = append(two[j%d], float64(x))
+		}
+		if d > 20 { // a column that depends on others keeps hardly any length
+			copy(one[d-3], one[2])
+			copy(two[d-3], two[2])
+		}
+		orthonormalisePanels(one)
+		for k, ck := range two {
+			normalise(ck)
+			for _, c := range two[k+1:] {
+				subtract(ck, c)
+			}
+		}
+		for j := range one {
+			for i := range one[j] {
+				if math.Float64bits(one[j][i]) != math.Float64bits(two[j][i]) {
+					t.Fatalf("D=%d, column %d, component %d: got %v, want %v", d, j, i, one[j][i], two[j][i])
+				}
+			}
+		}
+	}
+}
+
 func TestRotationCache(t *testing.T) {
 	// Not parallel: it fills the cache that other tests use.
 	if one, two := NewRotation(5, 1), NewRotation(5, 1); one != two {

@@ -74,3 +74,8 @@ func byteTableAVX2(table *[256]float64, w *[8]float32)
 //
 //go:noescape
 func levelsAVX2(num *[64]float64, den *[64]float64, grid *[64]float64, a *float64, n int, top float64)
+
+// projectAVX2 subtracts s·q from each of sixteen columns, panel[16·i+l], s being the column's product with q over n ≥ 1 components, ascending.
+//
+//go:noescape
+func projectAVX2(panel *float64, q *float64, n int)

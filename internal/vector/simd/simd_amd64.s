@@ -1762,3 +1762,60 @@ levelsLoop:
 	JNZ          levelsGroup
 	VZEROUPPER
 	RET
+
+// func projectAVX2(panel *float64, q *float64, n int)
+// Requires: AVX
+TEXT ·projectAVX2(SB), NOSPLIT, $0-24
+	MOVQ   panel+0(FP), AX
+	MOVQ   q+8(FP), CX
+	MOVQ   n+16(FP), DX
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	MOVQ   AX, BX
+	MOVQ   CX, SI
+	MOVQ   DX, DI
+
+projectSum:
+	VBROADCASTSD (SI), Y4
+	VMULPD       (BX), Y4, Y5
+	VADDPD       Y5, Y0, Y0
+	VMULPD       32(BX), Y4, Y5
+	VADDPD       Y5, Y1, Y1
+	VMULPD       64(BX), Y4, Y5
+	VADDPD       Y5, Y2, Y2
+	VMULPD       96(BX), Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          projectSum
+	MOVQ         AX, BX
+	MOVQ         CX, SI
+	MOVQ         DX, DI
+
+projectOut:
+	VBROADCASTSD (SI), Y4
+	VMULPD       Y0, Y4, Y5
+	VMOVUPD      (BX), Y6
+	VSUBPD       Y5, Y6, Y6
+	VMOVUPD      Y6, (BX)
+	VMULPD       Y1, Y4, Y5
+	VMOVUPD      32(BX), Y6
+	VSUBPD       Y5, Y6, Y6
+	VMOVUPD      Y6, 32(BX)
+	VMULPD       Y2, Y4, Y5
+	VMOVUPD      64(BX), Y6
+	VSUBPD       Y5, Y6, Y6
+	VMOVUPD      Y6, 64(BX)
+	VMULPD       Y3, Y4, Y4
+	VMOVUPD      96(BX), Y5
+	VSUBPD       Y4, Y5, Y5
+	VMOVUPD      Y5, 96(BX)
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          projectOut
+	VZEROUPPER
+	RET

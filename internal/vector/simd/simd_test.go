@@ -125,6 +125,34 @@ func FuzzMatrix(f *testing.F) {
 	})
 }
 
+func FuzzProject(f *testing.F) {
+	shapes(f)
+	f.Fuzz(func(t *testing.T, seed uint64, dim uint16, count, kind uint8) {
+		d, _ := sized(dim, count)
+		r := rand.New(rand.NewPCG(seed, 6))
+		narrow, narrowQ := draw(r, Columns*d, int(kind)), draw(r, d, int(kind))
+		panel, q := make([]float64, Columns*d+1)[1:], make([]float64, d+1)[1:]
+		for i, x := range narrow {
+			panel[i] = float64(x)
+		}
+		for i, x := range narrowQ {
+			q[i] = float64(x)
+		}
+		Project(panel, q)
+		for l := range Columns {
+			s := 0.0
+			for i, x := range q {
+				s += float64(x * float64(narrow[Columns*i+l]))
+			}
+			for i, x := range q {
+				if got, want := panel[Columns*i+l], float64(narrow[Columns*i+l])-float64(s*x); !same64(got, want) {
+					t.Fatalf("D=%d, column %d, component %d: got %v, want %v", d, l, i, got, want)
+				}
+			}
+		}
+	})
+}
+
 // The portable scan of plain rows is the oracle of the scan of interleaved ones.
 func FuzzScan(f *testing.F) {
 	shapes(f)
