@@ -47,14 +47,15 @@ func TestSameBytesFromAnyNumberOfWorkers(t *testing.T) {
 	t.Parallel()
 	const n, d = 1500, 12
 	sample := blobs(n, d, 9)
-	for _, m := range []kernel.Metric{kernel.L2, kernel.Cosine, kernel.Dot} {
-		cfg := ivf.TrainConfig{K: 20, MaxIter: 8, Seed: 42, Metric: m, Workers: 1}
+	for i := range 6 {
+		m, two := kernel.Metric(i%3), i >= 3
+		cfg := ivf.TrainConfig{K: 20, MaxIter: 8, Seed: 42, Metric: m, Workers: 1, Hierarchical: two}
 		want, _ := train(t, sample, n, d, cfg)
 		for _, cfg.Workers = range []int{0, 2, 3, 8} {
 			got, _ := train(t, sample, n, d, cfg)
 			for i := range want {
 				if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-					t.Fatalf("%s, %d workers: value %d: got %v, want %v", m, cfg.Workers, i, got[i], want[i])
+					t.Fatalf("%s, hierarchical %v, %d workers: value %d: got %v, want %v", m, two, cfg.Workers, i, got[i], want[i])
 				}
 			}
 		}

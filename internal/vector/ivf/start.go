@@ -38,8 +38,12 @@ func (t *trainer) start(ctx context.Context) error {
 			return nil
 		}
 		last := t.centroids[len(t.centroids)-t.d:]
-		if err := t.eachRow(ctx, func(i int) {
-			weights[i] = min(weights[i], kernel.Distance64(kernel.L2, t.row(i), last))
+		if err := t.ranges(ctx, t.n, rowSpan, func(from, to int) {
+			var dists [rowSpan]float64
+			kernel.Distances64(kernel.L2, dists[:to-from], t.rows[from*t.d:to*t.d], last)
+			for i, x := range dists[:to-from] {
+				weights[from+i] = min(weights[from+i], x)
+			}
 		}); err != nil {
 			return err
 		}
