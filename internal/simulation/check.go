@@ -238,34 +238,6 @@ func (s *sim) markers(ctx context.Context, view *mdt.View, generation uint32, x 
 	}
 }
 
-// staged watches what Tidemarks write: an id stands for one commit only, and a commit file comes after its files.
-func (s *sim) staged(op, path string) {
-	st, _, err := mdt.ReadState(s.t.Context(), mdt.Inside(s.store))
-	if err != nil || st.Intent == nil {
-		return
-	}
-	in := st.Intent
-	place := mdt.Inside(s.store)
-	if op == "replace" {
-		if old, used := s.ids[in.ID]; used && old != string(in.Commit) {
-			s.fail("id %s stands for two commits", in.ID)
-		}
-		s.ids[in.ID] = string(in.Commit)
-		return
-	}
-	if path != place.CommitPath(in.ID, in.Completion) {
-		return
-	}
-	if in.State != mdt.Committing {
-		s.fail("commit file %s is created while its commit is only staging", path)
-	}
-	for _, f := range in.Files {
-		if info, err := s.store.Stat(s.t.Context(), place.File(f.Path)); err != nil || info.Size != f.Size {
-			s.fail("commit file %s is created before its file %s", path, f.Path)
-		}
-	}
-}
-
 // degraded says whether a posting lies in a file group whose dead rows are not known.
 func degraded(st *mdt.State, p generation.Posting) bool {
 	return slices.ContainsFunc(st.Degraded, func(d mdt.DegradedGroup) bool {

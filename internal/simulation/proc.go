@@ -91,8 +91,8 @@ func (p *process) start(work func(context.Context, mdt.Place, sink.Config) error
 	p.mu.Unlock()
 	lag := mem.Lagging{Store: p.s.store, Behind: func(string) int { return p.stale }}
 	store := fault.New(&watched{lag, p}, fault.Config{Decide: p.ask})
-	cfg := sink.Config{Host: "host", PID: p.pid(number), Owner: fmt.Sprintf("%s-%d", p.name, number),
-		Now:   func() time.Time { return time.Now().Add(p.clock) },
+	cfg := sink.Config{Host: "host", PID: p.pid(number), Owner: p.owner(),
+		Now:   p.now,
 		Alive: p.s.alive}
 	go func() {
 		err := work(context.Background(), mdt.Inside(store), cfg)
@@ -101,6 +101,12 @@ func (p *process) start(work func(context.Context, mdt.Place, sink.Config) error
 		p.mu.Unlock()
 	}()
 }
+
+// owner names the newest image in the lease.
+func (p *process) owner() string { return fmt.Sprintf("%s-%d", p.name, p.number) }
+
+// now is what its clock says.
+func (p *process) now() time.Time { return time.Now().Add(p.clock) }
 
 func (p *process) pid(number int) int { return 1000*int(p.name[0]) + number }
 
@@ -144,7 +150,7 @@ func (w *watched) check(op, path string) {
 
 func (w *watched) Create(ctx context.Context, path string, data []byte) (storage.Info, error) {
 	w.check("create", path)
-	w.p.s.staged("create", path)
+	w.p.s.created(path)
 	return w.Store.Create(ctx, path, data)
 }
 
@@ -155,15 +161,31 @@ func (w *watched) CreateFrom(ctx context.Context, path string, size int64, open 
 
 func (w *watched) Replace(ctx context.Context, path string, data []byte, tag string) (storage.Info, error) {
 	w.check("replace", path)
+	place := mdt.Inside(w.p.s.store)
+	if path != place.StatePath() {
+		return w.Store.Replace(ctx, path, data, tag)
+	}
+	old, now, err := mdt.ReadState(context.WithoutCancel(ctx), place)
+	if err != nil {
+		w.p.s.fail("the state object cannot be read: %v", err)
+	}
+	if w.p.s.profile.blind {
+		tag = now
+	}
 	info, err := w.Store.Replace(ctx, path, data, tag)
-	if err == nil {
-		w.p.s.staged("replace", path)
+	if err == nil && old != nil {
+		if next, err := mdt.DecodeState(data); err != nil {
+			w.p.s.fail("%s wrote a state that cannot be read: %v", w.p.owner(), err)
+		} else {
+			w.p.s.replaced(w.p, old, next)
+		}
 	}
 	return info, err
 }
 
 func (w *watched) Delete(ctx context.Context, path string) error {
 	w.check("delete", path)
+	w.p.s.deleted(w.p, path)
 	return w.Store.Delete(ctx, path)
 }
 

@@ -27,7 +27,7 @@ func scenarioOf(t *testing.T, mor bool, fn func(s *scenario)) {
 		if mor {
 			shape[0] = 1
 		}
-		s := &scenario{sim: newSim(t, Tape{shape}), T: t}
+		s := &scenario{sim: newSim(t, Tape{shape}, profile{}), T: t}
 		s.w.Step = nil // the writer's operations are one step each, unless a scenario says otherwise
 		fn(s)
 		if s.sim.fault == "" {
@@ -502,6 +502,31 @@ func TestCleanedSlices(t *testing.T) {
 		st, _, err := mdt.ReadState(s.Context(), mdt.Inside(s.store))
 		if err != nil || len(st.Degraded) == 0 {
 			s.Errorf("degraded: %v %v", st.Degraded, err)
+		}
+	})
+}
+
+// A restore to a savepoint leaves its commit alone on the active timeline, with older ones archived: their rows stay, and the index ends fresh.
+func TestRestoreLeavesOneCommit(t *testing.T) {
+	scenarioOf(t, false, func(s *scenario) {
+		saved := s.begin(0b000001)
+		s.load.end(saved)
+		s.load.savepoint()
+		after := s.begin(0b000010)
+		s.load.end(after)
+		if s.w.Archive(1) == 0 {
+			s.Fatal("nothing was archived")
+		}
+		s.sync(0)
+		s.covers(after.txn, true)
+		s.load.restore()
+		s.fresh(false)
+		s.tidemarks[0].start(reconcileOnce)
+		s.advance(s.tidemarks[0], 1<<20, false)
+		s.fresh(true)
+		s.covers(saved.txn, true)
+		if _, ok := s.index().Covered[after.txn.Requested]; ok {
+			s.Error("what was restored away is covered")
 		}
 	})
 }

@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,11 +12,13 @@ import (
 	"tidemark/internal/hudi/hudimodel"
 	"tidemark/internal/storage/fault"
 	"tidemark/internal/storage/mem"
+	"tidemark/sink"
 )
 
 // sim is one run.
 type sim struct {
 	t         *testing.T
+	profile   profile
 	w         *hudimodel.World
 	store     *mem.Store
 	hudi      *process
@@ -31,13 +35,18 @@ type sim struct {
 	reconcile bool
 	before    map[string]bool   // what was claimed last, to see that nothing is forgotten
 	ids       map[string]string // commit file by id
+	aborted   map[string]bool   // ids whose commit was taken back
+	decided   map[string]bool   // ids whose commit was COMMITTING
+	unheard   bool              // a commit that no hint told of yet
+	begun     bool              // the rivals have their clocks
 }
 
-// Stats is what a run did.
-type Stats struct {
-	Steps, Syncs, Kills, Failures, Checks, Fresh int
-	// Unexpected counts syncs that ended with an error that no fault explains; the next one must do better.
-	Unexpected int
+// profile is what a run is about. The zero profile is two Tidemarks and everything that can happen.
+type profile struct {
+	// rivals are how many Tidemarks fight for the lease; 0 is none, and every kind of event.
+	rivals int
+	// blind makes the store replace the state object whatever its tag: a planted mistake.
+	blind bool
 }
 
 func (s *sim) fail(format string, args ...any) {
@@ -51,21 +60,25 @@ func (s *sim) note(format string, args ...any) {
 }
 
 // Run plays a tape in a bubble of its own time and returns what went wrong, "" if nothing did, with the run as a text.
-func Run(t *testing.T, tape Tape) (fault, trace string, stats Stats) {
+func Run(t *testing.T, tape Tape, what profile) (fault, trace string, stats Stats) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, tape)
+		s := newSim(t, tape, what)
 		for _, e := range tape {
 			if s.fault != "" {
 				break
 			}
-			s.event(e)
+			if what.rivals > 0 {
+				s.rival(e)
+			} else {
+				s.event(e)
+			}
 		}
 		if s.fault == "" {
 			s.settle()
 		}
 		s.stop()
-		s.stats.Steps = s.steps
+		s.stats.Seeds, s.stats.Steps = 1, s.steps
 		fault, trace, stats = s.fault, strings.Join(s.trace, "\n"), s.stats
 		if fault != "" {
 			trace += "\n\n" + s.w.Script()
@@ -75,8 +88,9 @@ func Run(t *testing.T, tape Tape) (fault, trace string, stats Stats) {
 }
 
 // newSim makes a table with an index. The first event of the tape chooses its shape.
-func newSim(t *testing.T, tape Tape) *sim {
-	s := &sim{t: t, before: map[string]bool{}, ids: map[string]string{}}
+func newSim(t *testing.T, tape Tape, what profile) *sim {
+	s := &sim{t: t, profile: what, before: map[string]bool{}, ids: map[string]string{}, aborted: map[string]bool{}, decided: map[string]bool{},
+		stats: Stats{Kinds: map[string]int{}}}
 	var shape Event
 	if len(tape) > 0 {
 		shape = tape[0]
@@ -88,7 +102,9 @@ func newSim(t *testing.T, tape Tape) *sim {
 	s.w.Now = func() time.Time { return time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC).Add(time.Since(start)) }
 	s.store.SetClock(s.w.Now)
 	s.hudi = &process{name: "hudi", s: s}
-	s.tidemarks = []*process{{name: "A", s: s}, {name: "B", s: s}}
+	for n := range max(2, what.rivals) {
+		s.tidemarks = append(s.tidemarks, &process{name: string(rune('A' + n)), s: s})
+	}
 	s.load = newWorkload(s.w)
 	s.load.run(Event{1, 0, 255})
 	s.index(cfg)
@@ -111,7 +127,9 @@ const (
 	evPause           // a Tidemark is paused for longer than its lease
 	evClock           // a Tidemark's clock is set wrong
 	evReconcile
-	evRead // a reader looks
+	evRead  // a reader looks
+	evTwice // a hint that comes twice
+	evSlow  // a call takes long, longer than the lease at most
 	events
 )
 
@@ -143,6 +161,7 @@ func (s *sim) event(e Event) {
 	case evStale:
 		s.hint(p, 0)
 		p.stale = 1 + n%16
+		s.count(kindStale)
 		s.advance(p, 1+n, false)
 		p.stale = 0
 	case evWait:
@@ -153,8 +172,12 @@ func (s *sim) event(e Event) {
 		s.hint(p, 0)
 		s.advance(p, n, false)
 		s.note("%s is paused for 40 s", p.name)
+		if p.busy() {
+			s.count(kindPause)
+		}
 		s.sleep(40 * time.Second)
 	case evClock:
+		s.count(kindClock)
 		p.clock = time.Duration(n-128) * time.Hour / 128
 		s.note("the clock of %s is off by %s", p.name, p.clock.Round(time.Second))
 	case evReconcile:
@@ -166,6 +189,18 @@ func (s *sim) event(e Event) {
 	case evRead:
 		s.seen = 0
 		s.check()
+	case evTwice:
+		if !p.busy() {
+			s.count(kindDoubled)
+		}
+		for range 2 {
+			s.hint(p, 0)
+			s.advance(p, 1<<20, false)
+		}
+	case evSlow:
+		s.hint(p, 0)
+		s.advance(p, n, false)
+		s.slow(p, []time.Duration{time.Second, 12 * time.Second, 40 * time.Second, 10 * time.Minute}[n%4])
 	}
 }
 
@@ -178,9 +213,13 @@ func (s *sim) begin(e Event) {
 	s.hudi.mu.Lock()
 	s.hudi.running = true
 	s.hudi.mu.Unlock()
+	before := len(s.w.Script())
 	go func() {
 		s.load.run(e)
 		s.hudi.mu.Lock()
+		if len(s.w.Script()) != before { // it could be done
+			s.count(s.load.name(e))
+		}
 		s.hudi.running = false
 		s.hudi.mu.Unlock()
 	}()
@@ -192,6 +231,7 @@ func (s *sim) hint(p *process, limit int) {
 		return
 	}
 	s.stats.Syncs++
+	s.unheard = false
 	s.note("%s syncs", p.name)
 	p.start(syncOnce(limit))
 }
@@ -239,7 +279,14 @@ func (s *sim) step(p *process, c *call, o fault.Outcome) {
 	p.answer(c, o)
 	synctest.Wait()
 	// What readers see changes with completed instants and with the state object.
-	if p == s.hudi && strings.HasPrefix(c.path, ".hoodie/timeline/") && strings.Contains(c.path, "_") || p != s.hudi && c.op == "replace" {
+	completes := p == s.hudi && strings.HasPrefix(c.path, ".hoodie/timeline/") && strings.Contains(c.path, "_")
+	if completes {
+		if s.unheard {
+			s.count(kindLost)
+		}
+		s.unheard = true
+	}
+	if completes || p != s.hudi && c.op == "replace" {
 		s.check()
 	}
 }
@@ -257,6 +304,7 @@ func (s *sim) kill(p *process, after bool) {
 		return
 	}
 	s.stats.Kills++
+	s.count(map[bool]string{false: kindKillBefore, true: kindKillAfter}[after])
 	p.dead = true
 	s.step(p, c, fault.Outcome{Kill: true, After: after})
 	for c := p.parked(); c != nil; c = p.parked() {
@@ -269,7 +317,19 @@ func (s *sim) failCall(p *process, after bool) {
 	synctest.Wait()
 	if c := p.parked(); c != nil {
 		s.stats.Failures++
+		s.count(map[bool]string{false: kindFailBefore, true: kindFailAfter}[after])
 		s.step(p, c, fault.Outcome{Err: fault.ErrUnknown, After: after})
+	}
+}
+
+// slow makes one call take its time; the process goes on with what it does beside.
+func (s *sim) slow(p *process, d time.Duration) {
+	synctest.Wait()
+	if c := p.parked(); c != nil {
+		s.count(kindSlow)
+		s.note("the store takes %s for %s %s of %s", d, c.op, c.path, p.name)
+		// Two calls never end at one instant: which one came first would be chance.
+		s.step(p, c, fault.Outcome{Wait: d + time.Duration(s.steps)*time.Microsecond})
 	}
 }
 
@@ -284,6 +344,13 @@ func (s *sim) ended(p *process) {
 	p.mu.Unlock()
 	if err != nil {
 		s.note("%s ends: %v", p.name, err)
+	}
+	var held *sink.LeaseError
+	switch {
+	case errors.Is(err, sink.ErrLeaseLost):
+		s.stats.Lost++
+	case errors.As(err, &held):
+		s.stats.Refused++
 	}
 	if !expected(err) {
 		s.note("%s: unexpected", p.name)
@@ -306,7 +373,7 @@ func (s *sim) stop() {
 		if c != nil {
 			continue
 		}
-		if !s.hudi.busy() && !s.tidemarks[0].busy() && !s.tidemarks[1].busy() {
+		if !s.hudi.busy() && !slices.ContainsFunc(s.tidemarks, (*process).busy) {
 			return
 		}
 		<-time.After(time.Second)
@@ -314,8 +381,3 @@ func (s *sim) stop() {
 }
 
 var noFault fault.Outcome
-
-func (s *Stats) add(o Stats) {
-	s.Steps, s.Syncs, s.Kills = s.Steps+o.Steps, s.Syncs+o.Syncs, s.Kills+o.Kills
-	s.Failures, s.Checks, s.Fresh, s.Unexpected = s.Failures+o.Failures, s.Checks+o.Checks, s.Fresh+o.Fresh, s.Unexpected+o.Unexpected
-}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,23 +29,68 @@ func setting(t *testing.T, name string, usual int) int {
 // there are and how long they are.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
+	seeds, events := 2000, 0 // of mixed length
+	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
+		seeds, events = 1600, 40 // more than a million steps
+	}
+	events = setting(t, "TIDEMARK_EVENTS", events)
+	total := play(t, seeds, profile{}, func(seed int) Tape { return NewTape(uint64(seed), length(seed, events)) })
+	if total.Seeds < 1600 {
+		return // a part
+	}
+	for _, k := range kinds() {
+		if total.Kinds[k] == 0 {
+			t.Errorf("nothing of the kind %q occurred", k)
+		}
+	}
+}
+
+// TestRivals plays two and three Tidemarks on one table, paused for longer than their lease, with clocks up to 5 s apart. The settings are those
+// of TestSimulation; an odd seed has three.
+func TestRivals(t *testing.T) {
+	t.Parallel()
+	seeds := 500
+	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
+		seeds = 5000
+	}
+	for _, rivals := range []int{2, 3} {
+		t.Run(strconv.Itoa(rivals), func(t *testing.T) {
+			t.Parallel()
+			total := play(t, seeds, profile{rivals: rivals}, func(seed int) Tape { return NewTape(uint64(seed), 4+seed%5) })
+			if total.Seeds >= 500 && (total.Takeovers < 100 || total.Lost < 100 || total.Refused < 100) {
+				t.Error("the schedules show little")
+			}
+		})
+	}
+}
+
+// A store that lets a swap of the state object happen whatever its tag is caught.
+func TestRivalsNoticeABlindStore(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		if fault, _, _ := Run(t, NewTape(seed, 10), profile{rivals: 2, blind: true}); fault != "" {
+			t.Logf("seed %d: %s", seed, fault)
+			return
+		}
+	}
+	t.Error("not noticed")
+}
+
+// play plays seeds of a profile, or what the settings say, and returns what they did in all.
+func play(t *testing.T, seeds int, what profile, tape func(seed int) Tape) Stats {
 	if text := os.Getenv("TIDEMARK_TAPE"); text != "" {
 		tape, err := ParseTape(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fault, trace, stats := Run(t, tape)
-		t.Logf("%s\n%+v", trace, stats)
+		fault, trace, stats := Run(t, tape, what)
+		t.Logf("%s\n%s", trace, stats)
 		if fault != "" {
 			t.Fatal(fault)
 		}
-		return
+		return stats
 	}
-	seeds, events := 2000, 0 // of mixed length
-	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
-		seeds, events = 1600, 40 // more than a million steps
-	}
-	seeds, events = setting(t, "TIDEMARK_SEEDS", seeds), setting(t, "TIDEMARK_EVENTS", events)
+	seeds = setting(t, "TIDEMARK_SEEDS", seeds)
 	first := setting(t, "TIDEMARK_SEED", -1)
 	if first >= 0 {
 		seeds = first + 1
@@ -63,11 +109,10 @@ func TestSimulation(t *testing.T) {
 					if testkit.Thinned(seed, 41) && first < 0 {
 						continue
 					}
-					tape := NewTape(uint64(seed), length(seed, events))
-					fault, _, stats := Run(t, tape)
+					fault, _, stats := Run(t, tape(seed), what)
 					if fault != "" {
 						found.Store(true)
-						report(t, seed, tape, fault)
+						report(t, seed, tape(seed), what, fault)
 					}
 					mu.Lock()
 					total.add(stats)
@@ -76,7 +121,8 @@ func TestSimulation(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d seeds: %+v", seeds, total)
+	t.Log(total)
+	return total
 }
 
 // length is how many events a seed has: most are short, so that there can be many, and some are long enough for one thing to lead to
@@ -92,15 +138,15 @@ func length(seed, events int) int {
 }
 
 // report shrinks a failing tape and shows it. TIDEMARK_SHRINK sets how many other tapes may be tried.
-func report(t *testing.T, seed int, tape Tape, fault string) {
+func report(t *testing.T, seed int, tape Tape, what profile, fault string) {
 	tries := setting(t, "TIDEMARK_SHRINK", 400)
 	t.Logf("seed %d: %s", seed, fault)
 	small := Shrink(tape, tries, func(c Tape) bool {
-		f, _, _ := Run(t, c)
+		f, _, _ := Run(t, c, what)
 		return f != ""
 	})
-	fault, trace, _ := Run(t, small)
-	t.Errorf("seed %d: %s\n\n%s\n\nrepeat with TIDEMARK_TAPE=%s go test ./internal/simulation -run TestSimulation -v", seed, fault, trace, small)
+	fault, trace, _ := Run(t, small, what)
+	t.Errorf("seed %d: %s\n\n%s\n\nrepeat with TIDEMARK_TAPE=%s go test ./internal/simulation -run %s$ -v", seed, fault, trace, small, strings.TrimSuffix(t.Name(), "/seeds/"+path.Base(t.Name())))
 }
 
 // The same tape gives the same run, call by call.
@@ -111,8 +157,8 @@ func TestSameRun(t *testing.T) {
 			continue
 		}
 		tape := NewTape(seed, 12)
-		_, one, _ := Run(t, tape)
-		_, two, _ := Run(t, tape)
+		_, one, _ := Run(t, tape, profile{})
+		_, two, _ := Run(t, tape, profile{})
 		if one != two {
 			a, b := strings.Split(one, "\n"), strings.Split(two, "\n")
 			n := 0
