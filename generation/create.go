@@ -263,7 +263,8 @@ func (b *bootstrap) train(ctx context.Context, c *corpus) ([]float32, error) {
 			sample = append(sample, c.vector(int(i*n/size))...)
 		}
 	}
-	cfg := ivf.TrainConfig{K: o.NumClusters, MaxIter: o.MaxIter, Seed: o.Seed, Metric: o.Metric, Workers: workersOr(b.req.Workers)}
+	cfg := ivf.TrainConfig{K: o.NumClusters, MaxIter: o.MaxIter, Seed: o.Seed, Metric: o.Metric, Workers: workersOr(b.req.Workers),
+		Hierarchical: o.Training == TrainingHierarchical}
 	centroids, _, err := ivf.Train(ctx, sample, int(size), c.dim, cfg, func(iter int) { b.req.progress("train", int64(iter), int64(o.MaxIter)) })
 	if err != nil {
 		return nil, fmt.Errorf("train clusters: %w", err)

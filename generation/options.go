@@ -29,6 +29,7 @@ const (
 	OptFileGroups       = "tidemark.file_groups"
 	OptOnDuplicateKey   = "tidemark.on_duplicate_key"
 	OptMemoryLimit      = "tidemark.memory_limit"
+	OptTraining         = "tidemark.training"
 )
 
 // Limits of option values.
@@ -43,6 +44,12 @@ const (
 const (
 	DuplicateRefuse   = "refuse"
 	DuplicateLastWins = "last_wins"
+)
+
+// How clusters are trained.
+const (
+	TrainingFlat         = "flat"
+	TrainingHierarchical = "hierarchical" // ivf.TrainConfig.Hierarchical: for many clusters
 )
 
 // Options are the checked options of an index.
@@ -62,13 +69,14 @@ type Options struct {
 	FileGroups       int    // physical file groups; 0: from the size of the postings
 	OnDuplicateKey   string // DuplicateRefuse or DuplicateLastWins
 	MemoryLimit      int64  // bytes; 0: DefaultMemoryLimit
+	Training         string // TrainingFlat or TrainingHierarchical
 }
 
 // Default returns the options of an index that was given none.
 func Default() Options {
 	return Options{
 		Metric: kernel.Cosine, NumClusters: 256, MaxIter: 20, Bits: 4, Seed: 42, NProbes: 32, RefineFactor: 50,
-		Mode: "exact_rerank", StalePolicy: "FAIL", OnDuplicateKey: DuplicateRefuse,
+		Mode: "exact_rerank", StalePolicy: "FAIL", OnDuplicateKey: DuplicateRefuse, Training: TrainingFlat,
 	}
 }
 
@@ -163,6 +171,13 @@ var optionList = []option{
 			}
 			return strconv.FormatInt(o.MemoryLimit, 10)
 		}},
+	{OptTraining, oneOf(strings.ToLower, func(o *Options) *string { return &o.Training }, TrainingFlat, TrainingHierarchical),
+		func(o *Options) string {
+			if o.Training == TrainingFlat {
+				return "" // as indexes have it that were built when there was no other
+			}
+			return o.Training
+		}},
 }
 
 // ParseOptions checks an option map against the closed list. Unknown names, empty values and values out of range are
@@ -212,7 +227,7 @@ func oneLine(errs []error) error {
 }
 
 // Map returns every option with its canonical value, as the state keeps them. Options that follow from the table when
-// they are not given (file groups, memory limit) are left out.
+// they are not given (file groups, memory limit) are left out, and so is flat training.
 func (o Options) Map() map[string]string {
 	m := map[string]string{}
 	for _, d := range optionList {

@@ -33,7 +33,7 @@ func TestParseOptionsCanonical(t *testing.T) {
 	o, err := ParseOptions(map[string]string{
 		"vector.metric": " Dot-Product ", "vector.quantizer": "ivf_rabitq", "vector.num_clusters": "007", "vector.rabitq.seed": "-9223372036854775808",
 		"vector.rabitq.assume_normalized": "TRUE", "vector.query.nprobes": "7", "vector.query.mode": "Approximate", "vector.query.stale_policy": "warn",
-		"tidemark.file_groups": "3", "tidemark.on_duplicate_key": "LAST_WINS", "tidemark.memory_limit": "3 GiB",
+		"tidemark.file_groups": "3", "tidemark.on_duplicate_key": "LAST_WINS", "tidemark.memory_limit": "3 GiB", "tidemark.training": "Hierarchical",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestParseOptionsCanonical(t *testing.T) {
 	for k, want := range map[string]string{
 		"vector.metric": "dot_product", "vector.quantizer": "IVF_RABITQ", "vector.num_clusters": "7", "vector.rabitq.seed": "-9223372036854775808",
 		"vector.rabitq.assume_normalized": "true", "vector.query.nprobes": "7", "vector.query.mode": "approximate", "vector.query.stale_policy": "WARN",
-		"tidemark.file_groups": "3", "tidemark.on_duplicate_key": "last_wins", "tidemark.memory_limit": "3221225472",
+		"tidemark.file_groups": "3", "tidemark.on_duplicate_key": "last_wins", "tidemark.memory_limit": "3221225472", "tidemark.training": "hierarchical",
 	} {
 		if m[k] != want {
 			t.Errorf("%s: got %q, want %q", k, m[k], want)
@@ -63,7 +63,7 @@ func TestParseOptionsReportsEveryProblem(t *testing.T) {
 		"vector.metric": "manhattan", "vector.quantizer": "PQ", "vector.num_clusters": "0", "vector.max_iter": "-1", "vector.rabitq.bits": "9",
 		"vector.rabitq.seed": "x", "vector.rabitq.assume_normalized": "maybe", "vector.query.nprobes": "", "vector.query.refine_factor": "1.5",
 		"vector.query.mode": "fast", "vector.query.stale_policy": "IGNORE", "tidemark.file_groups": "65", "tidemark.on_duplicate_key": "first",
-		"tidemark.memory_limit": "lots", "vector.dimension": "8", "vector.rotation": "x",
+		"tidemark.memory_limit": "lots", "tidemark.training": "deep", "vector.dimension": "8", "vector.rotation": "x",
 	})
 	if !errors.Is(err, storage.ErrRefused) {
 		t.Fatalf("got %v", err)

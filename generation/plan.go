@@ -217,7 +217,7 @@ const (
 //	always    rows·(4·D + 256) + K·D·16 + D²·12          vectors, rows, centroids and router, rotation
 //	and the largest of
 //	reading   rows of the largest slice·(D·width + 256)
-//	training  sample·4·D if it is not all rows, and ivf.TrainBytes
+//	training  sample·4·D if it is not all rows, as much again for two levels, and ivf.TrainBytes
 //	encoding  rows·12 + 3·rows·(B·W + 76)                 records: encoded, in a file, read back
 func estimate(rows, largest, sample int64, v avrox.Vector, o Options) int64 {
 	n, d, k := float64(rows), float64(v.Dim), float64(min(int64(o.NumClusters), max(1, rows)))
@@ -226,6 +226,9 @@ func estimate(rows, largest, sample int64, v avrox.Vector, o Options) int64 {
 	training := float64(ivf.TrainBytes(sample, int64(k), int64(v.Dim), o.Metric))
 	if sample < rows {
 		training += float64(sample) * 4 * d
+	}
+	if o.Training == TrainingHierarchical {
+		training += float64(sample) * 4 * d // the rows of one cell, at worst all
 	}
 	record := float64(o.Bits*rabitq.RowBytes(v.Dim) + 76)
 	encoding := n*assignBytes + recordCopies*n*record
