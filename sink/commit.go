@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/lock"
 	"tidemark/internal/spill"
 	"tidemark/internal/storage"
 	"tidemark/timeline"
@@ -62,7 +63,7 @@ func (s *Sink) Commit(ctx context.Context, b Batch) (id string, err error) {
 		if err == nil {
 			return id, nil
 		}
-		if !errors.Is(err, errTaken) || attempt == commitAttempts {
+		if !errors.Is(err, errTaken) && !errors.Is(err, lock.ErrLost) || attempt == commitAttempts {
 			return "", fmt.Errorf("commit %s: %w", b.Kind, err)
 		}
 	}
@@ -91,10 +92,30 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 	if err := s.writeFiles(ctx, files); err != nil { // step 4
 		return "", s.takeBack(ctx, in, err)
 	}
-	if err := s.recheck(ctx, in, b.Recheck); err != nil { // step 5
+	ran, err := s.underLock(ctx, func() error { return s.publishCommit(ctx, in, b.Recheck) })
+	if !ran {
 		return "", s.takeBack(ctx, in, err)
 	}
-	_, _, err = s.swapOwned(ctx, mdt.Staging, in.ID, func(st *mdt.State) error { // step 6
+	if err != nil {
+		return "", err
+	}
+	if err := s.settle(ctx, in, true); err != nil { // step 8
+		return "", err
+	}
+	// What cannot be deleted now stays listed and is tried again by the next commit or owner; the batch is visible.
+	_ = s.clean(ctx)
+	return in.ID, nil
+}
+
+// publishCommit is steps 5 to 7.
+func (s *Sink) publishCommit(ctx context.Context, in *mdt.Intent, recheck func(context.Context) error) error {
+	if err := s.recheck(ctx, in, recheck); err != nil { // step 5
+		return s.takeBack(ctx, in, err)
+	}
+	if err := s.stillLocked(ctx); err != nil {
+		return s.takeBack(ctx, in, err)
+	}
+	_, _, err := s.swapOwned(ctx, mdt.Staging, in.ID, func(st *mdt.State) error { // step 6
 		st.Intent.State = mdt.Committing
 		for i, c := range st.Intent.After.Commits {
 			if c.ID == in.ID {
@@ -104,18 +125,14 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 		return nil
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
 	in.State = mdt.Committing
-	if err := s.createCommit(ctx, in); err != nil { // step 7: the commit point for Hudi's readers
-		return "", err
+	err = s.createCommit(ctx, in) // step 7: the commit point for Hudi's readers
+	if errors.Is(err, lock.ErrLost) {
+		return s.takeBack(ctx, in, err)
 	}
-	if err := s.settle(ctx, in, true); err != nil { // step 8
-		return "", err
-	}
-	// What cannot be deleted now stays listed and is tried again by the next commit or owner; the batch is visible.
-	_ = s.clean(ctx)
-	return in.ID, nil
+	return err
 }
 
 // begin is the first half of step 1: renew the lease, settle what an earlier attempt left, and see that the state is still
@@ -335,6 +352,9 @@ func (s *Sink) resolve(path string, err error, same func() (bool, error)) error 
 
 // createCommit is step 7, with the bytes that the intent holds.
 func (s *Sink) createCommit(ctx context.Context, in *mdt.Intent) error {
+	if err := s.stillLocked(ctx); err != nil {
+		return err
+	}
 	s.allowCommit(in)
 	return s.createOnce(ctx, s.place.CommitPath(in.ID, in.Completion), in.Commit)
 }

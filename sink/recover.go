@@ -28,7 +28,7 @@ func (s *Sink) recover(ctx context.Context) error {
 	if st.Intent.State == mdt.Staging {
 		return s.burn(ctx, st.Intent)
 	}
-	err = s.settle(ctx, st.Intent, false)
+	_, err = s.underLock(ctx, func() error { return s.settle(ctx, st.Intent, false) })
 	var b *burnedError
 	if errors.As(err, &b) {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/lock"
 	"tidemark/internal/storage"
 )
 
@@ -26,6 +27,11 @@ type Config struct {
 	// visible still fits the table's timelines: the frontier rule above all. Only its argument and the store may decide.
 	// Defaults to none.
 	Recheck func(ctx context.Context, after *mdt.State) error
+	// Lock is the lock that the table's writers share. It is held for the last steps of a commit: from looking again to the commit file. A
+	// lost one makes the commit redo. Nothing of ours needs it to be safe. Defaults to none.
+	Lock lock.Locker
+	// LockTrouble is told when the lock could not be given back: others wait until it is over by itself. Defaults to nothing.
+	LockTrouble func(err error)
 	// Memory is how many bytes of a batch's files are kept in memory until they are staged; what is beyond it goes to a
 	// temporary file in TempDir. Defaults to 16 MiB. The files do not depend on it.
 	Memory int64
@@ -71,6 +77,9 @@ func (c *Config) setDefaults() {
 	if c.Memory <= 0 {
 		c.Memory = defaultMemory
 	}
+	if c.LockTrouble == nil {
+		c.LockTrouble = func(error) {}
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -98,6 +107,7 @@ type Sink struct {
 	guard *storage.Guard
 	cfg   Config
 
+
 	blockLimit int64 // see the constant
 
 	wrote atomic.Pointer[written] // the newest state of this sink; nil before the first
@@ -111,6 +121,8 @@ type Sink struct {
 	stop   context.CancelFunc // ends the renewal; guarded by turn
 	done   chan struct{}      // closed when the renewal has ended; guarded by turn
 	probed bool               // guarded by turn
+	// holding is Config.Lock while it is held; guarded by turn.
+	holding lock.Held
 
 	mu    sync.Mutex // guards the fields below
 	held  bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -47,6 +48,11 @@ func AllowOwn(stateDir, mdtDir string) func(string) bool {
 func AllowBeside(stateDir, mdtDir string) func(string) bool {
 	own, properties := AllowOwn(stateDir, mdtDir), path.Join(mdtDir, ".hoodie/hoodie.properties")
 	return func(p string) bool { return own(p) || p == properties }
+}
+
+// AllowOnly is the rule for a lock: exactly these paths.
+func AllowOnly(paths ...string) func(string) bool {
+	return func(p string) bool { return slices.Contains(paths, p) }
 }
 
 // Writes returns how many writes and deletes were let through.
