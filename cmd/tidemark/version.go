@@ -12,7 +12,7 @@ import (
 // commands returns the commands of the program in the order in which help shows them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.demoCommand(), a.indexCommand(), a.syncCommand(), a.followCommand(), a.statusCommand(), a.markersCommand(), a.waitCommand(),
+		a.demoCommand(), a.indexCommand(), a.syncCommand(), a.followCommand(), a.statusCommand(), a.markersCommand(), a.traceCommand(), a.waitCommand(),
 		a.searchCommand(), a.verifyCommand(), a.reconcileCommand(), a.replayCommand(), a.proveCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.retryCommand(), a.skipCommand(), a.configCommand(), a.inspectCommand(), a.versionCommand(),
 	}
