@@ -62,6 +62,11 @@ lint: $(TOOLS)/staticcheck ## format, vet, import rules, banned idioms, static a
 	$(GO) vet ./...
 	$(GO) test ./internal/archtest
 	CGO_ENABLED=0 $(TOOLS)/staticcheck ./...
+	@tmp=$$(mktemp -d) && trap 'rm -r $$tmp' EXIT && for p in simd peak; do \
+	  dir=.; [ $$p = simd ] || dir=./peak; \
+	  $(GO) -C tools/kernels run $$dir -out $$tmp/$$p.s -stubs $$tmp/$$p.go -pkg $$p || exit 1; \
+	  for e in s go; do sed 1d internal/vector/$$p/$${p}_amd64.$$e >$$tmp/is; sed 1d $$tmp/$$p.$$e | cmp -s - $$tmp/is || \
+	    { echo "internal/vector/$$p/$${p}_amd64.$$e differs from what tools/kernels writes; run make generate"; exit 1; }; done; done
 
 $(TOOLS)/staticcheck: tools/go.mod tools/go.sum
 	@mkdir -p $(TOOLS)

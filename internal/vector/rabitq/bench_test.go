@@ -2,7 +2,9 @@ package rabitq
 
 import (
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"tidemark/internal/vector/kernel"
 	"tidemark/internal/vector/peak"
@@ -147,6 +149,55 @@ func BenchmarkScan(b *testing.B) {
 				b.ReportMetric(n/t[3]/1e6, "Mcodes/s-floats")
 				b.ReportMetric(t[4]*1e6, "µs-tables")
 				b.ReportMetric(t[5]*1e6, "µs-float-table")
+				b.ReportMetric(0, "ns/op")
+			}
+		})
+	}
+}
+
+// BenchmarkTwoCores is what two goroutines do in the time of one, by the clock on the wall: it needs two cores that are
+// free at times.
+func BenchmarkTwoCores(b *testing.B) {
+	const d, k, n, codes = 128, 1024, 120, 4096
+	centroids, vectors := gaussians(1, k*d), gaussians(2, n*d)
+	rot := NewRotation(d, 42)
+	rotated := rot.ApplyAll(centroids)
+	router, enc := kernel.NewRouter(kernel.L2, centroids, k, d), NewEncoder(rot, 4)
+	q, err := NewQuery(rot, kernel.L2, false, gaussians(3, d))
+	if err != nil {
+		b.Fatal(err)
+	}
+	plane := make([]byte, codes*RowBytes(d))
+	for name, fn := range map[string]func(){
+		"encode": func() {
+			ids := make([]int32, n)
+			router.NearestAll(vectors, ids, nil)
+			enc.EncodeAll(vectors, func(i int) []float32 { return rotated[int(ids[i])*d : (int(ids[i])+1)*d] })
+		},
+		"scan": func() {
+			c := q.Cluster(rotated[:d])
+			var s Signs
+			for range 40 {
+				s.Set(plane, codes, d)
+				c.Scan(&s)
+			}
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				least := [2]time.Duration{time.Hour, time.Hour}
+				for range 1500 { // short and often: other work must leave both cores alone once
+					for cores := range least {
+						var wg sync.WaitGroup
+						start := time.Now()
+						for range cores + 1 {
+							wg.Go(fn)
+						}
+						wg.Wait()
+						least[cores] = min(least[cores], time.Since(start))
+					}
+				}
+				b.ReportMetric(2*least[0].Seconds()/least[1].Seconds(), "×one-core")
 				b.ReportMetric(0, "ns/op")
 			}
 		})
