@@ -72,8 +72,8 @@ type memo struct {
 	earliest string
 	hole     string
 	asides   map[string]bool
-	aside    error  // why the first of asides was set aside; nil if none was
-	line     string // see foldLine
+	aside    error // why the first of asides was set aside; nil if none was
+	fold     foldRule
 
 	steps  Steps          // of the pass at hand
 	report func(reported) // nil: nobody is told

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,20 +31,23 @@ func foldLine(l markers.Look) string {
 	return max(l.Earliest, l.Writes[len(l.Writes)/2].Requested)
 }
 
-// foldDue says whether a fold should be made. line is that of the pass at hand.
-func foldDue(st *mdt.State, line string) bool {
-	if st.Refold {
-		return true
-	}
+// foldRule says when to fold.
+type foldRule struct {
+	every int    // commits of ours; 0: foldEvery
+	line  string // see foldLine, as of the pass at hand
+}
+
+// due says whether a fold should be made.
+func (r foldRule) due(st *mdt.State) bool {
 	unfolded, oldest := st.Unfolded()
-	return unfolded >= foldEvery || unfolded > 0 && oldest < line
+	return st.Refold || unfolded >= cmp.Or(r.every, foldEvery) || unfolded > 0 && oldest < r.line
 }
 
 // fold folds the logs of the table's indexes if it is time. Where no id may be taken yet, or the table moves, it does nothing: the next
 // pass tries again, and nothing depends on when it succeeds. It returns the id of its commit, "" if it made none.
 func fold(ctx context.Context, sk Committer) (string, error) {
 	st := sk.State()
-	if !foldDue(st, sk.memo.line) {
+	if !sk.memo.fold.due(st) {
 		return "", nil
 	}
 	done, err := sk.Fold(ctx, sink.Fold{Revision: st.Revision, All: st.Refold, Keep: generation.Keeper})

@@ -90,7 +90,7 @@ func reconcile(ctx context.Context, place mdt.Place, sk Committer, opt Reconcile
 			err = errors.Join(r.commit(ctx, sk), r.close())
 		}
 		if err == nil {
-			sk.memo.line = foldLine(r.Look)
+			sk.memo.fold.line = foldLine(r.Look)
 			_, err = fold(ctx, sk)
 			return r.results, err
 		}

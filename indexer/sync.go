@@ -32,6 +32,8 @@ type SyncOptions struct {
 	Tables *table.Cache
 	// Sink configures the sink that is used. The zero value works.
 	Sink sink.Config
+	// FoldEvery is after how many commits of ours their log files are folded into base files. Defaults to 10.
+	FoldEvery int
 	// Observer is told of every commit that is covered. Defaults to nobody.
 	Observer Observer
 	// Table is the table's name for the observer. Defaults to its URL.
@@ -103,6 +105,7 @@ func Sync(ctx context.Context, place mdt.Place, opt SyncOptions) (*SyncResult, e
 
 func loop(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, res *SyncResult) error {
 	redo := 0
+	sk.memo.fold.every = opt.FoldEvery
 	for {
 		limit := maxBatchInstants
 		if opt.MaxInstants > 0 {
@@ -163,7 +166,7 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	if err != nil {
 		return 0, "", err
 	}
-	sk.memo.line = foldLine(l.Look)
+	sk.memo.fold.line = foldLine(l.Look)
 	if err := l.setAside(sk.memo); err != nil {
 		return 0, "", err
 	}
