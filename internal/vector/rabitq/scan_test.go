@@ -66,6 +66,18 @@ func FuzzScan(f *testing.F) {
 				plane[i] = 0 // padding; and signs that are all 0 for the last byte
 			}
 		}
+		bits := int(count)%7 + 2
+		if n >= bits-1 { // the first rows as the planes of one code
+			dot := float64(r.IntN(9))
+			want := float64(float64(int(1)<<(bits-1)) * dot)
+			for p := range bits - 1 {
+				want += float64(float64(int(1)<<(bits-2-p)) * literalDot(c.w, plane[p*w:(p+1)*w]))
+			}
+			want32 := float32(want + float64(float64(c.sum)*(-float64(int(1)<<bits-1)/2)))
+			if got := c.fullIP(dot, plane, w, bits); got != want32 && (got == got || want32 == want32) {
+				t.Fatalf("D=%d, %d bits: got %v, want %v", d, bits, got, want32)
+			}
+		}
 		var s Signs
 		s.Set(plane, n, d)
 		for i, sum := range c.Scan(&s) {
