@@ -89,6 +89,12 @@ func (c *Certificate) sum() (string, error) {
 // DecodeCertificate reads a certificate. Its bytes must be exactly those that Encode returns: anything else, even another
 // blank, is storage.ErrCorrupt. Another format is storage.ErrUnsupported.
 func DecodeCertificate(b []byte) (*Certificate, error) {
+	var not struct {
+		Error *string `json:"error"`
+	}
+	if json.Unmarshal(b, &not) == nil && not.Error != nil {
+		return nil, fmt.Errorf("decode certificate: it is what prove says when it makes none: %.200q; make one: tidemark prove TABLE: %w", *not.Error, storage.ErrCorrupt)
+	}
 	c := &Certificate{}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()

@@ -112,8 +112,8 @@ func (k *Known) found(index string, revision int64, tl *timeline.Timeline) {
 	k.files[index] = sound{revision, tl}
 }
 
-// newest reads the newest commits and returns the files that those which the index holds wrote, as far as later ones have not replaced
-// them; or that one of these commits is not what it was.
+// newest reads the newest commits and returns the files that they wrote, as far as later ones have not replaced them; or that one of
+// them which the index holds is not what it was.
 func (g standing) newest(ctx context.Context, x *mdt.Index) ([]wrote, *fallen, error) {
 	writes, set := g.tl.Writes(), setOf(x)
 	slices.Reverse(writes)
@@ -173,7 +173,7 @@ func (g standing) newest(ctx context.Context, x *mdt.Index) ([]wrote, *fallen, e
 		for _, s := range m.Stats {
 			w := wrote{group: table.Group{Partition: s.Partition, FileID: s.FileID}, path: strings.TrimPrefix(s.Path, "/"), commit: writes[i].Requested, size: s.FileSize, log: isLog(s.Path)}
 			older := !w.log && base[w.group] != writes[i].Requested || w.log && base[w.group] > writes[i].Completed
-			if w.path == "" || older || replaced[w.group] || !set.Has(writes[i]) || storage.CheckPath("look at file", w.path) != nil {
+			if w.path == "" || older || replaced[w.group] || storage.CheckPath("look at file", w.path) != nil {
 				continue
 			}
 			if out = append(out, w); len(out) == maxFilesLooked {

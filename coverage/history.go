@@ -15,13 +15,9 @@ import (
 	"tidemark/timeline"
 )
 
-// history finds that what an index rests on is no longer what it was: the commits that it took in, our own commits on the metadata
-// table's timeline, the baseline, the archived timeline, the newest files of the table. It looks at listings and at sizes; what a
-// file holds is for verify and prove. An error means that something is damaged or cannot be read now.
+// history finds that what an index rests on is no longer what it was: our own commits on the metadata table's timeline, the baseline,
+// the archived timeline, the newest commits and their files. It looks at listings and at sizes; what files hold is for verify and prove. An error means that something is damaged or cannot be read now.
 func (g standing) history(ctx context.Context, x *mdt.Index) (*fallen, error) {
-	if found := g.commits(x); found != nil {
-		return found, nil
-	}
 	for _, step := range []func(context.Context, *mdt.Index) (*fallen, error){g.ours, g.baseline, g.archived, g.files} {
 		if found, err := step(ctx, x); found != nil || err != nil {
 			return found, err
@@ -54,6 +50,25 @@ func (g standing) commits(x *mdt.Index) *fallen {
 		}
 	}
 	return nil
+}
+
+// Emptied says that an index holds commits and that its table's timeline is empty, "" if not: no writer, archiver or restore leaves it so.
+func Emptied(x *mdt.Index, tl *timeline.Timeline) string {
+	if n := len(x.Baseline.Instants) + len(x.Covered); n > 0 && len(tl.Instants()) == 0 {
+		return fmt.Sprintf("the active timeline is empty, and the index holds %s of it: someone deleted the files", count(n, "commit"))
+	}
+	return ""
+}
+
+// emptiedHint is the way out then.
+const emptiedHint = "restore .hoodie/timeline from a copy"
+
+// intact finds what the listing of the timeline alone tells: it is gone, or a covered commit is not what it was.
+func (g standing) intact(_ context.Context, x *mdt.Index) (*fallen, error) {
+	if why := Emptied(x, g.tl); why != "" {
+		return &fallen{state: StateStalled, reason: why, next: emptiedHint}, nil
+	}
+	return g.commits(x), nil
 }
 
 // changed is why an index does not stand whose covered commit has another file now.

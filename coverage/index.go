@@ -43,7 +43,7 @@ func (l *look) index(ctx context.Context, x *mdt.Index) (IndexStatus, error) {
 		s.Horizon = Horizon{} // what cannot be read is not known; the steps below say what is wrong
 	}
 	for _, step := range []func(context.Context, *IndexStatus, *mdt.Index, Verdict) (bool, error){
-		l.absent, l.closed, l.lost, l.blocked, l.moving,
+		l.absent, l.intact, l.closed, l.lost, l.blocked, l.moving,
 	} {
 		done, err := step(ctx, &s, x, v)
 		if ctx.Err() != nil {
@@ -144,6 +144,16 @@ const writeOnce = "write to the table once with hoodie.metadata.enable=true, the
 // closed finds an index whose column is no longer what it was built on.
 func (l *look) closed(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdict) (bool, error) {
 	found, err := l.standing().closed(ctx, x)
+	if err != nil || found == nil {
+		return false, err
+	}
+	s.set(found.state, found.reason, l.wayOut(found, x))
+	return true, nil
+}
+
+// intact finds a timeline that is gone, or a covered commit that is not what it was.
+func (l *look) intact(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdict) (bool, error) {
+	found, err := l.standing().intact(ctx, x)
 	if err != nil || found == nil {
 		return false, err
 	}

@@ -46,7 +46,7 @@ func (g standing) judge(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	if found := g.unsupported(); found != nil {
 		return found, nil
 	}
-	for _, step := range []func(context.Context, *mdt.Index) (*fallen, error){g.absent, g.closed, g.history} {
+	for _, step := range []func(context.Context, *mdt.Index) (*fallen, error){g.absent, g.intact, g.closed, g.history} {
 		if found, err := step(ctx, x); found != nil || err != nil {
 			return found, err
 		}

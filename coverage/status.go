@@ -227,6 +227,9 @@ func (l *look) blank(x *mdt.Index) IndexStatus {
 		if writes := l.tl.Writes(); len(writes) > 0 {
 			newest := writes[len(writes)-1]
 			s.Latest = &Times{newest.Requested, newest.Completed}
+			if newest.Derived && l.props.Layout == 1 { // a file's modification time, which says nothing in a copy
+				s.Latest.Completed = ""
+			}
 		}
 	}
 	return s

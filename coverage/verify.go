@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -60,7 +61,10 @@ type VerifyReport struct {
 	Reasons map[string]int64 `json:"-"`
 	// ForeignFiles are files in the index's directory that are not ours.
 	ForeignFiles int64 `json:"foreign_files"`
-	// OK says that missing, extra, stale, misrouted and wrong_code are all 0.
+	// Damaged says what else that the index rests on cannot be read, with the next step: the ledger of what it covered, the archived
+	// timeline. The rest is compared all the same.
+	Damaged []string `json:"damaged,omitempty"`
+	// OK says that missing, extra, stale, misrouted and wrong_code are all 0, and that nothing is damaged.
 	OK bool `json:"ok"`
 	// Examples are some record keys, or file names, per class.
 	Examples map[string][]string `json:"examples"`
@@ -77,6 +81,10 @@ func (r *VerifyReport) Sentence() string {
 	if r.OK {
 		return fmt.Sprintf("ok: %s of index %s agree with the table at %s", count(int(r.Checked), "key"), r.Index, orNone(r.Snapshot))
 	}
+	if r.Missing+r.Extra+r.Stale+r.Misrouted+r.WrongCode == 0 {
+		return fmt.Sprintf("damaged: %s of index %s agree with the table at %s, but %s cannot be read", count(int(r.Checked), "key"), r.Index, orNone(r.Snapshot),
+			count(len(r.Damaged), "thing")+" that it rests on")
+	}
 	return fmt.Sprintf("mismatch: of %s of index %s, %d missing, %d extra, %d stale, %d misrouted, %d with a wrong code",
 		count(int(r.Checked), "key"), r.Index, r.Missing, r.Extra, r.Stale, r.Misrouted, r.WrongCode)
 }
@@ -85,7 +93,7 @@ const defaultExamples = 5
 
 // Verify compares the live postings of an index with the merged rows of its table, both as of the same commits, by content. It
 // reads every file of the index whole and checks it against the state: a damaged one is storage.ErrCorrupt. A file of the table
-// that the snapshot needs and that is gone is storage.ErrNotFound.
+// that the snapshot needs and that is gone is storage.ErrNotFound. What the comparison does not need and is damaged is in the report.
 func Verify(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, error) {
 	if r.Sample < 0 || r.Sample > 1 {
 		return nil, &storage.Error{Op: "verify", Hint: "give a share between 0 and 1", Err: fmt.Errorf("sample %v: %w", r.Sample, storage.ErrRefused)}
@@ -117,9 +125,15 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 	if err != nil {
 		return nil, err
 	}
+	report := &VerifyReport{Index: x.Name, Sample: r.Sample, Examples: map[string][]string{}}
 	evidence, err := mdt.Evidence(ctx, d.Place, st, x.Name)
-	if err != nil {
+	if err != nil && (r.At != "" || !report.damaged(err)) { // only an earlier snapshot needs it
 		return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
+	}
+	if r.Sample == 1 {
+		if _, err := t.Archive().Verify(ctx); err != nil && !report.damaged(err) {
+			return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
+		}
 	}
 	set, cut := setOf(x), table.Cut{}
 	if r.At != "" {
@@ -129,7 +143,6 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 		x = st.Indexes[x.Name]
 	}
 	cut.In = set.Has
-	report := &VerifyReport{Index: x.Name, Sample: r.Sample, Examples: map[string][]string{}}
 	if err := checkFiles(ctx, d.Place, st, x, r.Examples, report); err != nil {
 		return nil, err
 	}
@@ -155,7 +168,21 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 		return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
 	}
 	c.finish(report, degradedGroups(st, x.Name))
+	report.OK = report.OK && len(report.Damaged) == 0
 	return report, nil
+}
+
+// damaged notes an error about something damaged; false: it is another error.
+func (r *VerifyReport) damaged(err error) bool {
+	if !errors.Is(err, storage.ErrCorrupt) && !errors.Is(err, storage.ErrUnsupported) {
+		return false
+	}
+	text := err.Error()
+	if hint := storage.Hint(err); hint != "" {
+		text += "; next: " + hint
+	}
+	r.Damaged = append(r.Damaged, text)
+	return true
 }
 
 func degradedGroups(st *mdt.State, index string) map[table.Group]bool {

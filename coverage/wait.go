@@ -50,8 +50,8 @@ func CheckInstant(text string) error {
 }
 
 // Wait returns when the instant is covered, when the time is up (Covered is false), or with the context's error. An instant that
-// the table does not know yet is waited for as well, since a caller may know of it before it completes. A text that is no
-// instant is ErrUsage; a savepoint, clean or other instant that never gets a marker is storage.ErrUnsupported.
+// the table does not know yet is waited for as well, since a caller may know of it before it completes, unless it lies before the
+// active timeline and the archive does not have it either: storage.ErrNotFound. A text that is no instant is ErrUsage; a savepoint, clean or other instant that never gets a marker is storage.ErrUnsupported.
 func Wait(ctx context.Context, d Deps, r WaitRequest) (*WaitResult, error) {
 	if err := CheckInstant(r.Covers); err != nil {
 		return nil, err
@@ -152,6 +152,10 @@ func (w *waiter) uncovered(ctx context.Context, p *timeline.Properties, tl *time
 		_, covered := set.Covered[at]
 		if base || covered {
 			return "not on the timeline any more: it was rolled back or restored away", nil
+		}
+		if earliest := tl.Earliest(); earliest != "" && at < earliest {
+			return "", &storage.Error{Op: "wait for", Path: at, Hint: "name a commit of the table: tidemark markers",
+				Err: fmt.Errorf("no instant of that time: the active timeline begins at %s, and the archive does not have it: %w", earliest, storage.ErrNotFound)}
 		}
 		return "not on the timeline", nil
 	}

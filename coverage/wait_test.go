@@ -25,9 +25,8 @@ func TestWaitLooksOnce(t *testing.T) {
 	for instant, want := range map[string]bool{
 		at(1, 0): true, at(1, 10): true, at(3, 0): true, at(3, 10): true, // baseline and covered, by both times
 		at(4, 0): false, at(5, 10): false, // due
-		at(6, 0): false,                                                      // pending
-		at(9, 0): false,                                                      // unknown, may come
-		at(0, 0): false, "20200101000000000": false, "19990101000000": false, // never was
+		at(6, 0): false,                  // pending
+		at(9, 0): false, at(2, 1): false, // unknown, may come
 	} {
 		res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: instant})
 		if err != nil || res.Covered != want || res.Covered == (res.Reason != "") {
@@ -35,6 +34,12 @@ func TestWaitLooksOnce(t *testing.T) {
 		}
 		if res != nil && (res.Frontier == nil || res.Frontier.Requested != at(3, 0)) {
 			t.Errorf("frontier %+v", res.Frontier)
+		}
+	}
+	for _, never := range []string{at(0, 0), "20200101000000000", "19990101000000"} { // at once, however long it might wait
+		_, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: never, Timeout: time.Hour})
+		if !errors.Is(err, storage.ErrNotFound) || !strings.Contains(err.Error(), at(1, 0)) || storage.Hint(err) == "" {
+			t.Errorf("%s: %v", never, err)
 		}
 	}
 	if _, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: at(7, 0)}); !errors.Is(err, storage.ErrUnsupported) {
@@ -74,8 +79,8 @@ func TestWaitForArchived(t *testing.T) {
 		"below the frontier":               {nil, at(2, 0), true, ""},
 		"below the frontier, completion":   {nil, at(3, 10), true, ""},
 		"still named by the state":         {func(w *world) { w.index().Frontier = mdt.Frontier{} }, at(4, 0), true, ""},
-		"between archived ones":            {nil, at(2, 1), false, "not on the timeline"},
-		"before the archive":               {nil, "19990101000000000", false, "not on the timeline"},
+		"between archived ones":            {nil, at(2, 1), false, "no instant"},
+		"before the archive":               {nil, "19990101000000000", false, "no instant"},
 		"no frontier":                      {func(w *world) { w.index().Frontier = mdt.Frontier{} }, at(2, 0), false, "not known to be covered"},
 		"frontier before the archive": {func(w *world) { w.index().Frontier = mdt.Frontier{Requested: at(3, 0), Completed: at(3, 10)} },
 			at(2, 0), false, "not known to be covered"},
@@ -100,7 +105,13 @@ func TestWaitForArchived(t *testing.T) {
 				tt.change(w)
 			}
 			res, err := coverage.Wait(t.Context(), w.deps(), coverage.WaitRequest{Covers: tt.at})
-			if err != nil || res.Covered != tt.want || !strings.Contains(res.Reason, tt.reason) {
+			if unknown := tt.reason == "no instant"; unknown || err != nil {
+				if !unknown || !errors.Is(err, storage.ErrNotFound) {
+					t.Errorf("got %+v, %v, want %q", res, err, tt.reason)
+				}
+				return
+			}
+			if res.Covered != tt.want || !strings.Contains(res.Reason, tt.reason) {
 				t.Errorf("got %+v, %v, want %v, %q", res, err, tt.want, tt.reason)
 			}
 		})
@@ -130,11 +141,14 @@ func TestWaitOnARealArchive(t *testing.T) {
 	if _, err := st.Create(t.Context(), ".hoodie/.tidemark/state.json", b); err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{before: true, "20261130022153127": true, unknown: false, "20261130022427715": true} {
+	for text, want := range map[string]bool{before: true, "20261130022153127": true, "20261130022427715": true} {
 		res, err := coverage.Wait(t.Context(), coverage.Deps{Place: mdt.Inside(st)}, coverage.WaitRequest{Covers: text})
 		if err != nil || res.Covered != want {
 			t.Errorf("%s: got %+v, %v, want %v", text, res, err, want)
 		}
+	}
+	if res, err := coverage.Wait(t.Context(), coverage.Deps{Place: mdt.Inside(st)}, coverage.WaitRequest{Covers: unknown, Timeout: time.Hour}); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("got %+v, %v", res, err)
 	}
 }
 

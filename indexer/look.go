@@ -188,6 +188,9 @@ func (l *look) undone(ctx context.Context) (map[string]string, error) {
 
 // checkColumn refuses an index whose column is no longer what it was built on.
 func (l *look) checkColumn(x *mdt.Index) error {
+	if why := coverage.Emptied(x, l.table.Timeline); why != "" {
+		return &storage.Error{Op: "follow index", Path: x.Name, Err: fmt.Errorf("%s: %w", why, storage.ErrCorrupt), Hint: "restore .hoodie/timeline from a copy"}
+	}
 	v, err := l.table.Vector(x.Column)
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrUnsupported) {
 		return &storage.Error{Op: "follow index", Path: x.Name, Hint: "drop the index and create it on the column as it is now",

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,14 +64,17 @@ func (a *app) showMarkers(all []coverage.Marker) error {
 		a.say("no commit was followed yet: the index holds its baseline only")
 		return nil
 	}
-	several := false
+	several, reasons := false, false
 	for _, m := range all {
-		several = several || m.Index != all[0].Index
+		several, reasons = several || m.Index != all[0].Index, reasons || len(m.Reasons) > 0
 	}
 	g := newGrid(2, 3, 4, 5, 6, 7)
 	head := []any{"commit", "operation", "insert", "update", "move", "delete", "same", "unindexable", "mode", "visible after"}
 	if several {
 		head = append(head, "index")
+	}
+	if reasons {
+		head = append(head, "reasons")
 	}
 	g.add(head...)
 	for _, m := range all {
@@ -80,10 +86,22 @@ func (a *app) showMarkers(all []coverage.Marker) error {
 		if several {
 			row = append(row, m.Index)
 		}
+		if reasons {
+			row = append(row, reasonsOf(m))
+		}
 		g.add(row...)
 	}
 	g.print(a, "")
 	return nil
+}
+
+// reasonsOf says why rows are unindexable and what of a commit could not be read, with counts.
+func reasonsOf(m coverage.Marker) string {
+	var out []string
+	for _, reason := range slices.Sorted(maps.Keys(m.Reasons)) {
+		out = append(out, count(m.Reasons[reason])+" "+reason)
+	}
+	return strings.Join(out, ", ")
 }
 
 // operationOf names what a commit did: the writer's operation, else the action.

@@ -164,5 +164,8 @@ func generationOf(s coverage.IndexStatus) string {
 
 // times prints an instant by both its times.
 func times(t coverage.Times) string {
+	if t.Completed == "" {
+		return t.Requested
+	}
 	return fmt.Sprintf("%s, completed %s", t.Requested, t.Completed)
 }

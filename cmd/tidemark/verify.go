@@ -87,6 +87,9 @@ func (a *app) showVerify(r *coverage.VerifyReport) {
 		g.add(c.name, count(c.n), strings.TrimSpace(c.what+sample(r.Examples[c.name])))
 	}
 	g.print(a, "  ")
+	for _, d := range r.Damaged {
+		a.say("  damaged: %s", oneLine(d))
+	}
 }
 
 // maxSample bounds how much of a key people see, in characters.

@@ -56,6 +56,9 @@ func (t *Table) Archive() *timeline.Archive { return t.cache.reader.Archive(t.Pr
 func (t *Table) Since(ctx context.Context, after string) (*Table, error) {
 	tl, err := t.cache.reader.Since(ctx, t.Props, t.Timeline, after)
 	if err != nil {
+		if after == "" {
+			return nil, fmt.Errorf("read the whole history: %w", err)
+		}
 		return nil, fmt.Errorf("read history since %s: %w", after, err)
 	}
 	return &Table{Store: t.Store, Props: t.Props, Timeline: tl, Schema: t.Schema, cache: t.cache, from: min(t.from, after)}, nil
