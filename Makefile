@@ -15,7 +15,7 @@ LDFLAGS  := -s -w -buildid=
 TAGS     := disable_grpc_modules,grpcnotrace
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long lint check bench generate
+.PHONY: alerts help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long lint check bench generate
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,11 @@ $(TOOLS)/staticcheck: tools/go.mod tools/go.sum
 check: lint test ## lint and test: what must pass before a change lands
 	$(GO) mod tidy -diff
 	$(GO) -C tools mod tidy -diff
+
+alerts: ## check the alert rules and run their tests (needs promtool: on the path, or PROMTOOL)
+	@tool="$${PROMTOOL:-$$(command -v promtool)}"; \
+	  [ -n "$$tool" ] || { echo "promtool is not here: install Prometheus, or say where it is with PROMTOOL=..."; exit 1; }; \
+	  cd deploy/prometheus && "$$tool" check rules tidemark.rules.yml && "$$tool" test rules tidemark.rules.test.yml
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./...
