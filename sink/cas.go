@@ -16,16 +16,22 @@ const casAttempts = 50
 
 // swap changes the state by compare-and-swap: read, change (a private copy), write if nobody wrote meanwhile, else anew.
 // An error of change ends it and is returned as it is. It returns the new state and the store's time of the write. A
-// missing state is passed to change as nil; change returns the state to write.
+// missing state is passed to change as nil; change returns the state to write. The first attempt takes what this sink wrote last for
+// what is there: the compare says so if it is not. What change makes of that is not believed when it is an error.
 func (s *Sink) swap(ctx context.Context, change func(st *mdt.State) (*mdt.State, error)) (*mdt.State, time.Time, error) {
+	known := s.wrote.Load()
 	for attempt := 1; ; attempt++ {
-		old, tag, err := s.read(ctx)
+		old, tag, err := s.readUnless(ctx, known)
 		if errors.Is(err, storage.ErrNotFound) {
 			old, tag = nil, ""
 		} else if err != nil {
 			return nil, time.Time{}, err
 		}
 		next, err := change(old)
+		if err != nil && known != nil {
+			known = nil
+			continue
+		}
 		if err != nil {
 			return nil, time.Time{}, err
 		}
@@ -33,11 +39,12 @@ func (s *Sink) swap(ctx context.Context, change func(st *mdt.State) (*mdt.State,
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		at, err := s.put(ctx, b, tag)
+		info, err := s.put(ctx, b, tag)
 		if err == nil {
-			s.wrote.Store(&written{b, next})
-			return next, at, nil
+			s.wrote.Store(&written{b, next, info.Tag})
+			return next, info.ModTime, nil
 		}
+		known = nil
 		if !errors.Is(err, storage.ErrConflict) || attempt == casAttempts {
 			return nil, time.Time{}, fmt.Errorf("swap state: %w", err)
 		}
@@ -48,6 +55,15 @@ func (s *Sink) swap(ctx context.Context, change func(st *mdt.State) (*mdt.State,
 type written struct {
 	bytes []byte
 	state *mdt.State
+	tag   string
+}
+
+// readUnless is read, or known if there is one. The state is the caller's.
+func (s *Sink) readUnless(ctx context.Context, known *written) (*mdt.State, string, error) {
+	if known != nil {
+		return known.state.Clone(), known.tag, nil
+	}
+	return s.read(ctx)
 }
 
 // read is mdt.ReadState that does not decode again what this sink has written itself. The state is the caller's.
@@ -59,27 +75,27 @@ func (s *Sink) read(ctx context.Context) (*mdt.State, string, error) {
 }
 
 // put replaces the state object. An unknown outcome is resolved by reading: our bytes there means that it succeeded.
-func (s *Sink) put(ctx context.Context, b []byte, tag string) (time.Time, error) {
+func (s *Sink) put(ctx context.Context, b []byte, tag string) (storage.Info, error) {
 	info, err := s.guard.Replace(ctx, s.place.StatePath(), b, tag)
 	if err == nil {
-		return info.ModTime, nil
+		return info, nil
 	}
 	if isOutcomeKnown(err) && !errors.Is(err, storage.ErrConflict) {
-		return time.Time{}, err
+		return storage.Info{}, err
 	}
 	// A conflict may be our own write whose answer was lost and which a client library repeated.
 	now, info, readErr := s.guard.ReadFile(ctx, s.place.StatePath())
 	switch {
 	case readErr == nil && bytes.Equal(now, b):
-		return info.ModTime, nil
+		return info, nil
 	case errors.Is(err, storage.ErrConflict):
-		return time.Time{}, err
+		return storage.Info{}, err
 	case readErr == nil && info.Tag == tag, errors.Is(readErr, storage.ErrNotFound) && tag == "":
-		return time.Time{}, err // it had no effect; the caller sees the cause
+		return storage.Info{}, err // it had no effect; the caller sees the cause
 	case readErr == nil, errors.Is(readErr, storage.ErrNotFound):
-		return time.Time{}, fmt.Errorf("%w: %w", err, storage.ErrConflict)
+		return storage.Info{}, fmt.Errorf("%w: %w", err, storage.ErrConflict)
 	}
-	return time.Time{}, errors.Join(err, readErr)
+	return storage.Info{}, errors.Join(err, readErr)
 }
 
 // swapOwned is swap for the owner of the lease: ErrLeaseLost when the state has another owner, epoch or intent than
@@ -91,9 +107,7 @@ func (s *Sink) swapOwned(ctx context.Context, intent, id string, change func(st 
 	}
 	st, at, err := s.swap(ctx, func(st *mdt.State) (*mdt.State, error) {
 		if st == nil || st.Epoch != epoch || st.Owner != s.cfg.Owner {
-			s.setLease(false, 0)
-			return nil, &storage.Error{Op: "change", Path: s.place.StatePath(), Err: ErrLeaseLost,
-				Hint: "another instance works on this table; this one stands by"}
+			return nil, s.lost()
 		}
 		if intent != anyIntent {
 			if (st.Intent == nil) != (intent == "") || st.Intent != nil && (st.Intent.State != intent || st.Intent.ID != id) {
@@ -103,6 +117,13 @@ func (s *Sink) swapOwned(ctx context.Context, intent, id string, change func(st 
 		return st, change(st)
 	})
 	return st, at, err
+}
+
+// lost notes that the lease is another owner's now.
+func (s *Sink) lost() error {
+	_, epoch := s.lease()
+	s.setLease(false, epoch)
+	return &storage.Error{Op: "change", Path: s.place.StatePath(), Err: ErrLeaseLost, Hint: "another instance works on this table; this one stands by"}
 }
 
 // anyIntent makes swapOwned accept whatever intent is there.

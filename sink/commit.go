@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"tidemark/internal/hudi/mdt"
@@ -167,10 +168,7 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 	if err := s.checkTable(ctx, l, st); err != nil {
 		return nil, nil, nil, err
 	}
-	if err := s.checkStage(ctx, l.dataProps, dirs(st)); err != nil {
-		return nil, nil, nil, err
-	}
-	if err := s.checkFiles(ctx, st.Live("")); err != nil {
+	if err := s.checkStage(ctx, l.dataProps, dirs(st), st.Live("")); err != nil {
 		return nil, nil, nil, err
 	}
 	after := st.Clone()
@@ -206,7 +204,8 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 	if err := l.checkRestores(in.After); err != nil {
 		return nil, nil, nil, err
 	}
-	if err := s.checkStage(ctx, l.dataProps, dirs(in.After)); err != nil {
+	fresh := slices.DeleteFunc(dirs(in.After), func(dir string) bool { return slices.Contains(dirs(st), dir) })
+	if err := s.checkStage(ctx, l.dataProps, fresh, nil); err != nil { // the others were looked at above, and are again before step 7
 		return nil, nil, nil, err
 	}
 	var covered []mdt.CoveredInstant
@@ -399,10 +398,7 @@ func (s *Sink) holds(ctx context.Context, l *look, in *mdt.Intent) error {
 	if err := s.checkTable(ctx, l, in.After); err != nil {
 		return err
 	}
-	if err := s.checkStage(ctx, l.dataProps, dirs(in.After)); err != nil {
-		return err
-	}
-	if err := s.checkFiles(ctx, in.After.Live("")); err != nil {
+	if err := s.checkStage(ctx, l.dataProps, dirs(in.After), in.After.Live("")); err != nil {
 		return err
 	}
 	if s.cfg.Recheck == nil {

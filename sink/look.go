@@ -28,7 +28,7 @@ type look struct {
 func (s *Sink) look(ctx context.Context) (*look, error) {
 	l := &look{}
 	var err error
-	if l.dataProps, l.data, err = timeline.Open(ctx, s.place.Store, dataDir); err != nil {
+	if l.dataProps, l.data, err = s.data.Open(ctx); err != nil {
 		return nil, fmt.Errorf("read data timeline: %w", err)
 	}
 	if err := s.place.CheckWritable(l.dataProps); err != nil {
@@ -37,7 +37,7 @@ func (s *Sink) look(ctx context.Context) (*look, error) {
 		}
 		return nil, fmt.Errorf("check table: %w", err)
 	}
-	l.mdtProps, l.mdt, err = timeline.Open(ctx, s.place.Store, s.place.File(".hoodie"))
+	l.mdtProps, l.mdt, err = s.metadata.Open(ctx)
 	if errors.Is(err, storage.ErrNotFound) && s.place.IsBeside() {
 		// Our own metadata table has no timeline folder before its first commit.
 		l.mdt = &timeline.Timeline{}
@@ -112,12 +112,44 @@ func (l *look) checkRestores(st *mdt.State) error {
 	return nil
 }
 
-// checkStage returns ErrHandedOver when one of the index directories belongs to an engine that knows vector indexes: see mdt.CheckOurs.
-func (s *Sink) checkStage(ctx context.Context, p *timeline.Properties, dirs []string) error {
+// checkStage returns ErrHandedOver when one of the index directories belongs to an engine that knows vector indexes (see mdt.CheckListed),
+// and ErrFilesGone when one of the files that should be there is missing or has another size. One listing a directory.
+func (s *Sink) checkStage(ctx context.Context, p *timeline.Properties, dirs []string, files []mdt.DataFile) error {
+	sizes := map[string]int64{}
+	listed := map[string]bool{}
+	list := func(dir string) ([]storage.Info, error) {
+		listed[dir] = true
+		infos, err := s.list(ctx, s.place.File(dir))
+		for _, i := range infos {
+			sizes[i.Path] = i.Size
+		}
+		return infos, err
+	}
 	for _, dir := range dirs {
-		if err := mdt.CheckOurs(ctx, s.place, p, dir); err != nil {
+		infos, err := list(dir)
+		if err != nil {
+			return fmt.Errorf("list partition: %w", err)
+		}
+		if err := mdt.CheckListed(ctx, s.place, p, dir, infos); err != nil {
 			return err
 		}
+	}
+	for _, f := range files {
+		if dir := path.Dir(f.Path); !listed[dir] {
+			if _, err := list(dir); err != nil {
+				return fmt.Errorf("check files: %w", err)
+			}
+		}
+		size, ok := sizes[s.place.File(f.Path)]
+		if ok && size == f.Size {
+			continue
+		}
+		what := "missing"
+		if ok {
+			what = fmt.Sprintf("%d bytes instead of %d", size, f.Size)
+		}
+		return &storage.Error{Op: "check", Path: s.place.File(f.Path), Err: fmt.Errorf("%s: %w", what, ErrFilesGone),
+			Hint: "the index is absent: drop it and create it again"}
 	}
 	return nil
 }
@@ -133,7 +165,7 @@ func (s *Sink) checkOurs(ctx context.Context, st *mdt.State) error {
 	if err != nil {
 		return fmt.Errorf("read table: %w", err)
 	}
-	return s.checkStage(ctx, p, all)
+	return s.checkStage(ctx, p, all, nil)
 }
 
 // checkBefore looks whether anything may be written for a state, before the lease is taken.
@@ -141,7 +173,7 @@ func (s *Sink) checkBefore(ctx context.Context, st *mdt.State) error {
 	if err := s.checkOurs(ctx, st); err != nil || st.Table == nil {
 		return err
 	}
-	p, data, err := timeline.Open(ctx, s.place.Store, dataDir)
+	p, data, err := s.data.Open(ctx)
 	if err != nil {
 		return fmt.Errorf("read data timeline: %w", err)
 	}
@@ -160,36 +192,6 @@ func (s *Sink) list(ctx context.Context, dir string) ([]storage.Info, error) {
 		return nil, nil
 	}
 	return infos, err
-}
-
-// checkFiles returns ErrFilesGone when a file that should be there is missing or has another size. One listing a
-// directory.
-func (s *Sink) checkFiles(ctx context.Context, files []mdt.DataFile) error {
-	sizes := map[string]int64{}
-	seen := map[string]bool{}
-	for _, f := range files {
-		if dir := path.Dir(f.Path); !seen[dir] {
-			seen[dir] = true
-			infos, err := s.list(ctx, s.place.File(dir))
-			if err != nil {
-				return fmt.Errorf("check files: %w", err)
-			}
-			for _, i := range infos {
-				sizes[i.Path] = i.Size
-			}
-		}
-		size, ok := sizes[s.place.File(f.Path)]
-		if ok && size == f.Size {
-			continue
-		}
-		what := "missing"
-		if ok {
-			what = fmt.Sprintf("%d bytes instead of %d", size, f.Size)
-		}
-		return &storage.Error{Op: "check", Path: s.place.File(f.Path), Err: fmt.Errorf("%s: %w", what, ErrFilesGone),
-			Hint: "the index is absent: drop it and create it again"}
-	}
-	return nil
 }
 
 // dirs returns the directories of all indexes that are not dropped, sorted.

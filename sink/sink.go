@@ -15,6 +15,7 @@ import (
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/lock"
 	"tidemark/internal/storage"
+	"tidemark/timeline"
 )
 
 // Config holds what is not required. The zero value works for everything but Schema.
@@ -107,6 +108,7 @@ type Sink struct {
 	guard *storage.Guard
 	cfg   Config
 
+	data, metadata *timeline.Reader // of both timelines: a look without news is one listing and one Stat
 
 	blockLimit int64 // see the constant
 
@@ -153,6 +155,7 @@ func Open(_ context.Context, place mdt.Place, cfg Config) (*Sink, error) {
 	})
 	place.Store = s.guard
 	s.place = place
+	s.data, s.metadata = timeline.NewReader(place.Store, dataDir), timeline.NewReader(place.Store, place.File(".hoodie"))
 	return s, nil
 }
 
@@ -193,6 +196,7 @@ func (s *Sink) publish(st *mdt.State) {
 	s.state = st
 }
 
+// lease says whether this sink has the lease, and its epoch, which stays after a loss until Release; 0: it was not acquired.
 func (s *Sink) lease() (held bool, epoch int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -117,7 +117,7 @@ func (s *Sink) deleteOrphans(ctx context.Context, dir string, orphans []string) 
 	}
 	l, err := s.look(ctx)
 	if err == nil {
-		err = s.checkStage(ctx, l.dataProps, []string{dir})
+		err = s.checkStage(ctx, l.dataProps, []string{dir}, nil)
 	}
 	if errors.Is(err, ErrHandedOver) || errors.Is(err, ErrNoMDT) {
 		return nil // not ours any more; the next commit says so

@@ -22,12 +22,17 @@ const (
 // written any more.
 var ErrHandedOver = fmt.Errorf("handed over to an aware engine: %w", storage.ErrRefused)
 
-// CheckOurs is HandedOver as an error of kind ErrHandedOver, with the listing made here. A partition without files is listed, too.
+// CheckOurs is CheckListed with the listing made here. A partition without files is listed, too.
 func CheckOurs(ctx context.Context, place Place, p *timeline.Properties, partition string) error {
 	files, err := place.Store.List(ctx, place.File(partition))
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("list partition: %w", err)
 	}
+	return CheckListed(ctx, place, p, partition, files)
+}
+
+// CheckListed is HandedOver as an error of kind ErrHandedOver.
+func CheckListed(ctx context.Context, place Place, p *timeline.Properties, partition string, files []storage.Info) error {
 	why, err := HandedOver(ctx, place, p, partition, files)
 	if err != nil || why == "" {
 		return err
