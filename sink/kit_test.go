@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -290,7 +291,11 @@ func checkTidy(t testing.TB, before, after *mem.Store, what string) {
 	for _, l := range state.Ledger {
 		named[place.LedgerPath(l.Path)] = true
 	}
-	for _, c := range state.Commits {
+	folded, err := mdt.Evidence(t.Context(), place, state, idx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range slices.Concat(state.Commits, folded) {
 		named[place.CommitPath(c.ID, c.Completion)] = true
 	}
 	for _, f := range state.Base {
