@@ -15,6 +15,7 @@ import (
 	"tidemark/delta/batch"
 	from "tidemark/indexer/source"
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/lock"
 	"tidemark/internal/storage"
 	"tidemark/sink"
 )
@@ -44,6 +45,8 @@ type FollowConfig struct {
 	Grace time.Duration
 	// Sink configures the sinks that are used. The zero value works.
 	Sink sink.Config
+	// Lock makes the lock of a table's commits. Defaults to Sink.Lock for all.
+	Lock func(place mdt.Place) (lock.Locker, error)
 	// Observer is told what happens. Defaults to nobody.
 	Observer Observer
 	// Log is told what an operator wants to know. Defaults to nobody.

@@ -209,6 +209,16 @@ func (t *followed) pass(ctx, parent context.Context, w *watched) outcome {
 		if opt.TempDir == "" {
 			opt.TempDir = t.f.cfg.Memory.TempDir
 		}
+		if t.f.cfg.Lock != nil {
+			l, err := t.f.cfg.Lock(t.place)
+			if err != nil {
+				return outcome{err: err}
+			}
+			opt.Lock = l
+		}
+		opt.LockTrouble = func(err error) {
+			t.f.cfg.Log.Warn("lock not given back", "table", t.cfg.name(), "error", err)
+		}
 		sk, err := OpenCommitter(ctx, t.place, CommitterOptions{Sink: opt, Tables: t.tables,
 			Waiting: func(reason string) { t.f.cfg.Log.Info("commit waits", "table", t.cfg.name(), "reason", reason) }})
 		if err != nil {
