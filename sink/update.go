@@ -15,12 +15,15 @@ import (
 // Update changes the state without a commit: operator fields (paused, quarantine, skipped) at any time and without the
 // lease, anything else (a drop) only while no commit is under way, ErrBusy otherwise. fn gets a private copy and may be
 // called again when others changed the state meanwhile. Lease, times, intent and burned files cannot be changed; files that
-// fn no longer names are retired. ErrNotFound when there is no state.
+// fn no longer names are retired. ErrNotFound when there is no state. ErrLeaseLost when this sink had the lease and lost it.
 func (s *Sink) Update(ctx context.Context, fn func(st *mdt.State) error) error {
 	next, _, err := s.swap(ctx, func(st *mdt.State) (*mdt.State, error) {
 		if st == nil {
 			return nil, &storage.Error{Op: "read", Path: s.place.StatePath(), Err: storage.ErrNotFound,
 				Hint: "create an index first: tidemark index create"}
+		}
+		if held, epoch := s.lease(); epoch != 0 && (!held || st.Epoch != epoch || st.Owner != s.cfg.Owner) {
+			return nil, s.lost()
 		}
 		work := st.Clone()
 		if err := fn(work); err != nil {

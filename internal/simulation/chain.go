@@ -64,6 +64,8 @@ func (s *sim) intents(name string, was *mdt.Intent, now *mdt.State) {
 		if !slices.ContainsFunc(now.Commits, func(c mdt.Commit) bool { return c.ID == was.ID }) &&
 			!slices.ContainsFunc(now.Live(""), func(f mdt.DataFile) bool { return f.ID == was.ID }) {
 			s.aborted[was.ID] = true
+		} else if was.Kind == kindFold {
+			s.count(kindFold)
 		}
 	case is.ID != was.ID || was.State == mdt.Committing && is.State != mdt.Committing:
 		s.fail("%s put %s %s in the place of %s %s", name, is.ID, is.State, was.ID, was.State)

@@ -103,7 +103,7 @@ func (l *workload) run(e Event) {
 	case opSavepoint:
 		l.savepoint()
 	case opRestore:
-		l.restore()
+		l.restore(n)
 	case opUndo:
 		l.undo()
 	case opEmpty:
@@ -274,6 +274,9 @@ func (l *workload) exclusive(n int) (in []*hudimodel.Group, taken []int) {
 }
 
 func (l *workload) compact(n int) {
+	if l.w.MoR && !slices.ContainsFunc(l.w.Groups(), l.w.HasLogs) {
+		l.upsert(n|1, 0)
+	}
 	in, taken := l.exclusive(n % 4)
 	in = slices.DeleteFunc(in, func(g *hudimodel.Group) bool { return !l.w.HasLogs(g) })
 	if len(in) == 0 {
@@ -376,7 +379,12 @@ func (l *workload) savepoint() {
 	}
 }
 
-func (l *workload) restore() {
+// restore goes back to a savepoint. Without one it takes one and writes first, so that a restore is not a rare thing.
+func (l *workload) restore(n int) {
+	if len(l.w.Saved()) == 0 {
+		l.savepoint()
+		l.upsert(n, 0)
+	}
 	saved := l.w.Saved()
 	if len(saved) == 0 || !l.w.Effective(saved[0]) {
 		return

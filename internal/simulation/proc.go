@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"tidemark/generation"
 	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
@@ -132,6 +133,19 @@ func syncOnce(limit int) func(context.Context, mdt.Place, sink.Config) error {
 func reconcileOnce(ctx context.Context, place mdt.Place, cfg sink.Config) error {
 	_, err := indexer.Reconcile(ctx, place, indexer.ReconcileOptions{Sink: cfg})
 	return err
+}
+
+// foldOnce folds whatever has logs. A sync does so when it is time, which is seldom in so small a table.
+func foldOnce(ctx context.Context, place mdt.Place, cfg sink.Config) error {
+	c, err := indexer.OpenCommitter(ctx, place, indexer.CommitterOptions{Sink: cfg})
+	if err != nil {
+		return err
+	}
+	if err := c.Acquire(ctx); err != nil {
+		return err
+	}
+	_, err = c.Fold(ctx, sink.Fold{Keep: generation.Keeper})
+	return errors.Join(err, c.Release(context.WithoutCancel(ctx)))
 }
 
 // watched notes writes of a Tidemark outside our places.

@@ -24,6 +24,9 @@ func (s *sim) rival(e Event) {
 		s.begin(e)
 		s.advance(s.hudi, 1+n%12, false)
 	case 2, 3:
+		if n%5 == 4 {
+			s.fold(p)
+		}
 		s.hint(p, n%3)
 		s.advance(p, 1+n%80, false)
 	case 4, 5: // it stops anywhere, its lease ends, and another one goes on

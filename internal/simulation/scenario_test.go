@@ -519,7 +519,7 @@ func TestRestoreLeavesOneCommit(t *testing.T) {
 		}
 		s.sync(0)
 		s.covers(after.txn, true)
-		s.load.restore()
+		s.load.restore(1)
 		s.fresh(false)
 		s.tidemarks[0].start(reconcileOnce)
 		s.advance(s.tidemarks[0], 1<<20, false)

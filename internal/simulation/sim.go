@@ -130,6 +130,7 @@ const (
 	evRead  // a reader looks
 	evTwice // a hint that comes twice
 	evSlow  // a call takes long, longer than the lease at most
+	evFold  // logs are folded into base files
 	events
 )
 
@@ -186,6 +187,9 @@ func (s *sim) event(e Event) {
 			p.start(reconcileOnce)
 		}
 		s.advance(p, 1<<20, false)
+	case evFold:
+		s.fold(p)
+		s.advance(p, 20+n, false)
 	case evRead:
 		s.seen = 0
 		s.check()
@@ -234,6 +238,14 @@ func (s *sim) hint(p *process, limit int) {
 	s.unheard = false
 	s.note("%s syncs", p.name)
 	p.start(syncOnce(limit))
+}
+
+// fold starts a fold of a Tidemark that does nothing.
+func (s *sim) fold(p *process) {
+	if !p.busy() {
+		s.note("%s folds", p.name)
+		p.start(foldOnce)
+	}
 }
 
 // advance lets a process make some calls, or end.

@@ -76,6 +76,29 @@ func TestRivalsNoticeABlindStore(t *testing.T) {
 	t.Error("not noticed")
 }
 
+// What rivals found, as shrunk tapes.
+func TestRivalsFound(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		what   string
+		rivals int
+		tape   string
+	}{
+		{"an owner that had lost its lease called a restore dealt with", 3, "007500540012"},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			t.Parallel()
+			tape, err := ParseTape(tc.tape)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fault, trace, _ := Run(t, tape, profile{rivals: tc.rivals}); fault != "" {
+				t.Errorf("%s\n%s", fault, trace)
+			}
+		})
+	}
+}
+
 // play plays seeds of a profile, or what the settings say, and returns what they did in all.
 func play(t *testing.T, seeds int, what profile, tape func(seed int) Tape) Stats {
 	if text := os.Getenv("TIDEMARK_TAPE"); text != "" {

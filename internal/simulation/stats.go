@@ -31,11 +31,12 @@ const (
 	kindKillAfter  = "killed after a call"
 	kindClock      = "clock wrong"
 	kindPause      = "paused past the lease"
+	kindFold       = "fold" // the kind of its commit
 )
 
 // kinds are all kinds, and the operations of the writer.
 func kinds() []string {
-	return append([]string{kindLost, kindDoubled, kindSlow, kindStale, kindFailBefore, kindFailAfter, kindKillBefore, kindKillAfter, kindClock, kindPause},
+	return append([]string{kindLost, kindDoubled, kindSlow, kindStale, kindFailBefore, kindFailAfter, kindKillBefore, kindKillAfter, kindClock, kindPause, kindFold},
 		operationNames[:operations]...)
 }
 
