@@ -146,6 +146,7 @@ func (s *Sink) release(ctx context.Context) error {
 		s.stop, s.done = nil, nil
 	}
 	if held, _ := s.lease(); !held {
+		s.setLease(false, 0)
 		return nil
 	}
 	_, _, err := s.swapOwned(ctx, anyIntent, "", func(st *mdt.State) error {
