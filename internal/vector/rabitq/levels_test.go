@@ -1,0 +1,92 @@
+package rabitq
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"tidemark/internal/vector/kernel"
+)
+
+// FuzzLevels compares the chosen factor and the levels with the literal loop over the grid.
+func FuzzLevels(f *testing.F) {
+	for i, d := range []uint16{1, 2, 3, 5, 16, 33, 100, 128, 700, 2047} {
+		for kind := range uint8(6) {
+			f.Add(uint64(i), d, uint8(i)+kind, kind)
+		}
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, dim uint16, width, kind uint8) {
+		d, bits := int(dim)%2048+1, int(width)%7+2
+		r := rand.New(rand.NewPCG(seed, 11))
+		x := make([]float32, d)
+		for i := range x {
+			g := float32(r.NormFloat64())
+			switch kind % 6 {
+			case 1: // many components cross a level together
+				g = float32(math.Round(float64(2 * g)))
+			case 2:
+				g = math.Float32frombits(uint32(r.IntN(1<<23)) | uint32(r.IntN(2))<<31)
+			case 3:
+				g *= 1e36
+			case 4:
+				g *= []float32{1, 1e-7, 1e-20}[r.IntN(3)]
+			case 5: // one component has all the length, or a step's exact multiple
+				g = float32(r.IntN(65)) / 64
+			}
+			x[i] = g
+		}
+		rn := float32(math.Sqrt(kernel.SquaredNorm64(x)))
+		if rn == 0 || math.IsInf(float64(rn), 0) {
+			t.Skip()
+		}
+		top := float64(int(1)<<(bits-1) - 1)
+		a, largest := make([]float64, d), 0.0
+		for i, y := range x {
+			a[i] = math.Abs(float64(y / rn))
+			largest = max(largest, a[i])
+		}
+		want := 1.0
+		if largest > 1e-12 {
+			want = literalGrid(a, top, largest)
+		}
+		levels := make([]byte, d)
+		if got := chooseLevels(levels, make([]float64, d), x, rn, bits); got != want {
+			t.Fatalf("D=%d, %d bits: got factor %v, want %v", d, bits, got, want)
+		}
+		for i, y := range a {
+			level := min(top, math.Floor(float64(want*y)+1e-5))
+			if x[i] < 0 {
+				level = top - level
+			}
+			if float64(levels[i]) != level {
+				t.Fatalf("D=%d, %d bits: level %d: got %d, want %v", d, bits, i, levels[i], level)
+			}
+		}
+	})
+}
+
+// Vectors encoded together have the codes of the same ones by themselves.
+func TestEncodeAllIsTheSame(t *testing.T) {
+	t.Parallel()
+	for _, d := range []int{1, 3, 8, 40, 100, 129} {
+		for _, bits := range []int{1, 2, 4, 8} {
+			enc := NewEncoder(NewRotation(d, 42), bits)
+			const n = 71
+			vectors, centroids := gaussians(uint64(d), n*d), gaussians(9, 3*d)
+			copy(vectors[5*d:6*d], make([]float32, d))
+			vectors[7*d] = math.MaxFloat32
+			at := func(i int) []float32 {
+				if i%4 == 3 {
+					return nil
+				}
+				return centroids[i%4*d : (i%4+1)*d]
+			}
+			for i, got := range enc.EncodeAll(vectors, at) {
+				if want := enc.Encode(vectors[i*d:(i+1)*d], at(i)); !reflect.DeepEqual(got, want) {
+					t.Fatalf("D=%d, %d bits, vector %d: got %+v, want %+v", d, bits, i, got, want)
+				}
+			}
+		}
+	}
+}
