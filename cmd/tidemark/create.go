@@ -15,7 +15,6 @@ import (
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
-	"tidemark/sink"
 )
 
 // createFlags are the flags of index create that are not part of its request.
@@ -90,7 +89,12 @@ func (a *app) indexCreate(ctx context.Context, url string, f createFlags, req ge
 
 // create builds an index, with its progress on standard error.
 func (a *app) create(ctx context.Context, place mdt.Place, t *table.Table, req generation.CreateRequest) (*generation.Result, error) {
-	c, err := indexer.OpenCommitter(ctx, place, indexer.CommitterOptions{Sink: sink.Config{Create: true}, Waiting: a.waiting})
+	cfg, err := a.sinkConfig(place)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Create = true
+	c, err := indexer.OpenCommitter(ctx, place, indexer.CommitterOptions{Sink: cfg, Waiting: a.waiting})
 	if err != nil {
 		return nil, err
 	}

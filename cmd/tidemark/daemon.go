@@ -16,6 +16,7 @@ import (
 	"tidemark/indexer/source"
 	"tidemark/internal/config"
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/lock"
 	"tidemark/internal/storage/open"
 	"tidemark/internal/storage/retry"
 	"tidemark/sink"
@@ -49,6 +50,9 @@ func (s *settingsFlags) load(c *cobra.Command, sink string, tables []string) (*c
 			given[key] = *v
 		}
 	}
+	if f := c.Flags().Lookup("lock"); f != nil && f.Changed { // the flag of all commands
+		given["sink.lock"] = f.Value.String()
+	}
 	for name, key := range s.short {
 		if f := c.Flags().Lookup(name); f.Changed {
 			given[key] = f.Value.String()
@@ -81,6 +85,7 @@ func followConfig(l *config.Loaded, places *places, log *slog.Logger, observers 
 		Passes: l.Budgets.Passes, Calls: l.Budgets.Calls, Memory: indexer.Memory{Changes: int64(l.Budgets.Memory), TempDir: l.Budgets.TempDir},
 		Attempts: l.Policy.Attempts, Stuck: l.Policy.Stuck, Grace: l.Policy.Grace,
 		Sink:     sink.Config{Lease: l.Sink.Lease, Retention: l.Sink.Retention},
+		Lock:     func(place mdt.Place) (lock.Locker, error) { return lockOf(l.Sink.Lock, place) },
 		Observer: indexer.Observers(observers...), Log: log,
 	}
 }

@@ -114,7 +114,11 @@ files are not touched. The name is asked for twice on purpose.`,
 			if _, err := readState(c.Context(), place); err != nil {
 				return err
 			}
-			sk, err := indexer.OpenCommitter(c.Context(), place, indexer.CommitterOptions{Waiting: a.waiting})
+			cfg, err := a.sinkConfig(place) // for a commit that a dead owner left half made
+			if err != nil {
+				return err
+			}
+			sk, err := indexer.OpenCommitter(c.Context(), place, indexer.CommitterOptions{Sink: cfg, Waiting: a.waiting})
 			if err != nil {
 				return err
 			}

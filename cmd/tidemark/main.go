@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	lockopen "tidemark/internal/lock/open"
 )
 
 // Help shows commands in the order of use, not of the alphabet.
@@ -82,6 +84,7 @@ type app struct {
 	out, err io.Writer
 	json     bool
 	sink     string // where the indexes lie; "" = in the table
+	lock     string // the lock that the table's writers share; "" = none
 }
 
 // root builds the command tree.
@@ -103,6 +106,7 @@ Exit codes: 0 ok, 1 failed or refused, 2 usage, 3 not fresh or not covered, 4 mi
 	root.SetErr(a.err)
 	root.PersistentFlags().BoolVar(&a.json, "json", a.json, "print for programs: one JSON object, or one a line")
 	root.PersistentFlags().StringVar(&a.sink, "sink", "", "keep the indexes at this path or URL beside the table, which is then only read")
+	root.PersistentFlags().StringVar(&a.lock, "lock", "", "lock shared with the table's writers, held while a commit is made: "+lockopen.Names)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
 	root.AddCommand(a.commands()...)
 	wrapArgs(root)

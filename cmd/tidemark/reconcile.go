@@ -41,6 +41,9 @@ func (a *app) reconcile(ctx context.Context, url string, opt indexer.ReconcileOp
 	if _, err := needIndex(ctx, place, a.named(url), opt.Index); err != nil {
 		return err
 	}
+	if opt.Sink, err = a.sinkConfig(place); err != nil {
+		return err
+	}
 	p := newProgress(a.err)
 	defer p.finish()
 	opt.Waiting = a.waiting

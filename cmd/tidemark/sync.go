@@ -62,9 +62,13 @@ func (a *app) follow(ctx context.Context, url string, bound int) (*indexer.SyncR
 	if _, err := needIndex(ctx, place, a.named(url), ""); err != nil {
 		return nil, err
 	}
+	cfg, err := a.sinkConfig(place)
+	if err != nil {
+		return nil, err
+	}
 	p := newProgress(a.err)
 	defer p.finish()
-	return indexer.Sync(ctx, place, indexer.SyncOptions{MaxInstants: bound, Waiting: a.waiting,
+	return indexer.Sync(ctx, place, indexer.SyncOptions{MaxInstants: bound, Waiting: a.waiting, Sink: cfg,
 		Progress: func(done, due int) { p.report("commits", int64(done), int64(due)) },
 		Compared: func(index string, rows int64) { p.report("rows of "+index+" compared", rows, 0) }})
 }

@@ -13,9 +13,12 @@ import (
 
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
+	"tidemark/internal/lock"
+	lockopen "tidemark/internal/lock/open"
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/open"
 	"tidemark/internal/storage/retry"
+	"tidemark/sink"
 	"tidemark/timeline"
 )
 
@@ -38,6 +41,21 @@ func openAt(ctx context.Context, url, sink string, o open.Options) (mdt.Place, e
 		return mdt.Place{}, err
 	}
 	return mdt.Inside(st), nil
+}
+
+// sinkConfig configures the sink of a command that commits: the lock that --lock names.
+func (a *app) sinkConfig(place mdt.Place) (sink.Config, error) {
+	l, err := lockOf(a.lock, place)
+	return sink.Config{Lock: l, LockTrouble: func(err error) { a.warn("%v; other writers wait until it is over", err) }}, err
+}
+
+// lockOf makes the lock of a table that a text names. Beside a table there is nothing to lock.
+func lockOf(text string, place mdt.Place) (lock.Locker, error) {
+	if text != "" && text != "none" && place.IsBeside() {
+		return nil, &storage.Error{Op: "open lock", Path: text, Hint: "leave --lock out: no writer of the table commits to that place",
+			Err: fmt.Errorf("with --sink the table is only read, its lock, too: %w", storage.ErrRefused)}
+	}
+	return lockopen.Parse(text, place.Store)
 }
 
 // named is a table, and the place of its indexes if it is not the table, as a command line names them.

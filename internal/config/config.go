@@ -96,6 +96,7 @@ type SASL struct {
 // Sink is how commits to the metadata table are made.
 type Sink struct {
 	Lease     time.Duration `key:"lease" doc:"how long the lease of a process that died keeps others out"`
+	Lock      string        `key:"lock" doc:"lock shared with the tables' writers, held while a commit is made: none, process, storage, file, file:DIR or file:DIR:EXPIRE"`
 	Retention time.Duration `key:"retention" doc:"how long files that are no longer in use are kept for searches that began before"`
 }
 
