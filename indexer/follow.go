@@ -43,12 +43,17 @@ type FollowConfig struct {
 	// Grace is how long a pass may go on after the end was asked for before it is cancelled. Nothing is lost by that: what was not
 	// committed is done again at the next start. Defaults to 4 s.
 	Grace time.Duration
+	// Owns says whether this process is to work on a table, by the table's own name (hoodie.table.name), where several processes share tables
+	// out among them; asked before each pass. Where it says no the process stands by. Defaults to always.
+	Owns func(name string) bool
 	// Sink configures the sinks that are used. The zero value works.
 	Sink sink.Config
 	// Lock makes the lock of a table's commits. Defaults to Sink.Lock for all.
 	Lock func(place mdt.Place) (lock.Locker, error)
 	// Observer is told what happens. Defaults to nobody.
 	Observer Observer
+	// Forget is told of a table that is followed no more. Defaults to nobody.
+	Forget func(table string)
 	// Log is told what an operator wants to know. Defaults to nobody.
 	Log *slog.Logger
 }
@@ -60,6 +65,9 @@ func (c *FollowConfig) setDefaults() {
 	c.Calls = positive(c.Calls, 64)
 	if c.Attempts == 0 {
 		c.Attempts = 5
+	}
+	if c.Owns == nil {
+		c.Owns = func(string) bool { return true }
 	}
 	c.Stuck = positive(c.Stuck, 30*time.Second)
 	c.Grace = positive(c.Grace, 4*time.Second)
@@ -203,6 +211,12 @@ func (f *Follower) SetTables(list []TableConfig) error {
 	for name, t := range f.tables {
 		if next[name] != t {
 			t.stop()
+		}
+		if next[name] == nil && f.cfg.Forget != nil {
+			f.loops.Go(func() { // what its last batch has to tell comes first
+				<-t.ended
+				f.cfg.Forget(name)
+			})
 		}
 	}
 	f.tables, f.byKey = next, byKey

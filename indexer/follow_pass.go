@@ -141,9 +141,12 @@ func (t *followed) look(ctx, loop context.Context, w *watched, whole bool) (o ou
 	}
 	t.calm, t.lookedAt = false, time.Now()
 	d, err := t.due(ctx)
-	if err == nil && d.any {
+	switch {
+	case err == nil && d.any && !t.f.cfg.Owns(d.name):
+		o = outcome{waits: true, standby: elsewhere, text: "stands by: the table is " + elsewhere + "'s"}
+	case err == nil && d.any:
 		o = t.pass(ctx, loop, w)
-	} else {
+	default:
 		o = d.outcome
 		o.err = err
 		t.calm = err == nil && o.text == "" && !d.decided
@@ -281,9 +284,13 @@ func (t *followed) status(ctx context.Context, o *outcome) {
 	t.f.cfg.Observer.State(t.cfg.name(), all)
 }
 
+// elsewhere is who works on a table that Owns says is not ours.
+const elsewhere = "another process of the group"
+
 // dueness is what a look found to do.
 type dueness struct {
 	outcome
+	name    string // hoodie.table.name
 	any     bool
 	decided bool
 }
@@ -326,7 +333,7 @@ func (t *followed) due(ctx context.Context) (dueness, error) {
 	if err != nil {
 		return dueness{}, err
 	}
-	d := dueness{any: len(fresh) > 0 || st.Intent != nil, decided: decided(st)}
+	d := dueness{name: l.table.Props.Name, any: len(fresh) > 0 || st.Intent != nil, decided: decided(st)}
 	for _, c := range all {
 		if err := l.check(ctx, c); err != nil {
 			return dueness{}, err

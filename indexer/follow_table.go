@@ -189,7 +189,11 @@ func (t *followed) turn(ctx context.Context) time.Duration {
 		endHint(h, o.err)
 	}
 	took := time.Since(began)
-	t.f.cfg.Observer.Pass(t.cfg.name(), o.err, took)
+	failed := o.err
+	if o.waits { // for a table that is not there, or another process: no failure
+		failed = nil
+	}
+	t.f.cfg.Observer.Pass(t.cfg.name(), failed, took)
 	t.settle(o, took)
 	t.mu.Lock()
 	close(t.passed)

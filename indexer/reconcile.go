@@ -108,7 +108,7 @@ func notPaused(place mdt.Place, st *mdt.State) error {
 	if !st.Paused {
 		return nil
 	}
-	return &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "its state object says so; an operator must resume it",
+	return &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "tidemark resume ends that",
 		Err: fmt.Errorf("paused by an operator: %w", storage.ErrRefused)}
 }
 

@@ -20,6 +20,7 @@ import (
 	"tidemark/internal/config"
 	"tidemark/internal/httpapi"
 	"tidemark/internal/storage"
+	"tidemark/otel"
 )
 
 func (a *app) followCommand() *cobra.Command {
@@ -54,11 +55,28 @@ func (a *app) daemon(ctx context.Context, l *config.Loaded, reload func() (*conf
 		log.Warn("variable not used", "reason", w)
 	}
 	places := newPlaces(l.Storage, log)
-	teller := &teller{app: a}
-	f, err := indexer.NewFollower(followConfig(l, places, log, teller), tablesOf(l.Tables))
+	telemetry, err := otel.New(ctx, otel.Config{Version: buildVersion().Version, Log: log})
 	if err != nil {
 		return err
 	}
+	var f *indexer.Follower
+	messages, err := newMessages(l.Sources.Kafka, log, func() { wakeAll(f) })
+	if err != nil {
+		return err
+	}
+	messages.tell(telemetry)
+	cfg := followConfig(l, places, log, &teller{app: a}, telemetry)
+	cfg.Owns, cfg.Forget = messages.owns, telemetry.Forget
+	if f, err = indexer.NewFollower(cfg, tablesOf(l.Tables)); err != nil {
+		return err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if err := telemetry.Shutdown(end); err != nil {
+			log.Warn("telemetry was not sent", "error", err)
+		}
+	}()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var running sync.WaitGroup
@@ -70,7 +88,7 @@ func (a *app) daemon(ctx context.Context, l *config.Loaded, reload func() (*conf
 			return &hinted{err: fmt.Errorf("serve HTTP: %w", err), hint: "another program may be there: name another address with --http, or none"}
 		}
 		log.Info("serving HTTP", "address", listener.Addr().String())
-		server := httpapi.New(httpapi.Config{Follower: f, Secret: l.HTTP.Secret, BodyLimit: int64(l.HTTP.BodyLimit), Rate: l.HTTP.Rate, MaxWait: l.HTTP.MaxWait, Log: log})
+		server := httpapi.New(httpapi.Config{Follower: f, Metrics: telemetry.Handler(), Searched: telemetry.Searched, Secret: l.HTTP.Secret, BodyLimit: int64(l.HTTP.BodyLimit), Rate: l.HTTP.Rate, MaxWait: l.HTTP.MaxWait, Log: log})
 		running.Go(func() {
 			if err := server.Serve(ctx, listener); err != nil {
 				serverErr <- err
@@ -86,7 +104,7 @@ func (a *app) daemon(ctx context.Context, l *config.Loaded, reload func() (*conf
 		}
 	})
 	log.Info("following", "tables", len(l.Tables))
-	err = f.Run(ctx)
+	err = f.Run(ctx, messages.sources()...)
 	notify("STOPPING=1")
 	log.Info("stopped")
 	select {

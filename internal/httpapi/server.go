@@ -18,6 +18,8 @@ type Config struct {
 	Follower *indexer.Follower
 	// Metrics answers /metrics. Defaults to nothing: 404.
 	Metrics http.Handler
+	// Searched is told of each search: its table and index, how it was answered, and how long that took. Defaults to nobody.
+	Searched func(table, index, mode string, took time.Duration)
 	// Secret must come with whatever is more than a look at states. Without one such requests are taken from this machine only.
 	Secret config.Secret
 	// BodyLimit is the largest body, in bytes. Defaults to 16 MiB.

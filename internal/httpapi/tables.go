@@ -231,6 +231,7 @@ func (s *Server) search(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	began := time.Now()
 	a, err := search.Search(r.Context(), search.Deps{Place: d.Place, Table: cfg.URL,
 		Freshness: func(ctx context.Context, t *table.Table, st *mdt.State, index string) (search.Freshness, error) {
 			v, err := coverage.Fresh(ctx, d.Place, t, st, index)
@@ -240,5 +241,8 @@ func (s *Server) search(r *http.Request) (int, any, error) {
 			}
 			return f, err
 		}}, req)
+	if err == nil && s.cfg.Searched != nil {
+		s.cfg.Searched(cmp.Or(cfg.Name, cfg.URL), a.Index, string(a.Mode), time.Since(began))
+	}
 	return http.StatusOK, a, err
 }
