@@ -2,9 +2,6 @@ package kernel
 
 import "tidemark/internal/vector/simd"
 
-// lanes is the number of rows of a matrix that are multiplied at once.
-const lanes = 8
-
 // batch is how many vectors ApplyAll takes with each panel of the matrix, so that a panel is fetched once for all of
 // them; a multiple of 4.
 const batch = 64
@@ -13,19 +10,12 @@ const batch = 64
 // float64 values: 8·rows·cols bytes, rows rounded up to whole groups of eight.
 type Matrix struct {
 	rows, cols int
-	panels     []float64 // group g, component j, lane l at (g·cols + j)·lanes + l
+	panels     []float64
 }
 
 // NewMatrix prepares a row-major matrix. It copies the values.
 func NewMatrix(values []float32, rows, cols int) *Matrix {
-	m := &Matrix{rows: rows, cols: cols, panels: make([]float64, (rows+lanes-1)/lanes*cols*lanes)}
-	for i := range rows {
-		base := i/lanes*cols*lanes + i%lanes
-		for j, x := range values[i*cols : (i+1)*cols] {
-			m.panels[base+j*lanes] = float64(x)
-		}
-	}
-	return m
+	return &Matrix{rows: rows, cols: cols, panels: panels(values, rows, cols)}
 }
 
 // Apply sets dst[i] to float32(Σ_j m[i][j]·v[j]), float64 sums, j ascending. dst has rows places, v has cols; they may

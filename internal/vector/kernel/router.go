@@ -7,26 +7,30 @@ import (
 )
 
 // Router finds the nearest of a fixed set of centroids. It is immutable and safe for concurrent use. It keeps the
-// centroids, 4·k·d bytes, and for the assembly a second time in panels.
+// centroids twice as float32, or, in the portable form, once as float64: 8·k·d bytes.
 type Router struct {
 	metric Metric
 	k, d   int
-	rows   []float32 // row-major
 	norms  []float64 // only for Cosine
+	rows   []float32 // row-major; only for the assembly
 	tiles  *tiles    // nil: literal comparisons only
+	panels []float64 // only for the portable form
 }
 
 // NewRouter prepares k centroids of d components, row-major. It copies them. len(centroids) is at least k·d.
 func NewRouter(m Metric, centroids []float32, k, d int) *Router {
-	r := &Router{metric: m, k: k, d: d, rows: append([]float32(nil), centroids[:k*d]...)}
+	r := &Router{metric: m, k: k, d: d}
 	if m == Cosine {
 		r.norms = make([]float64, k)
 		for c := range k {
-			r.norms[c] = math.Sqrt(SquaredNorm64(r.row(c)))
+			r.norms[c] = math.Sqrt(SquaredNorm64(centroids[c*d : (c+1)*d]))
 		}
 	}
 	if simd.Fast() {
+		r.rows = append(r.rows, centroids[:k*d]...)
 		r.tiles = newTiles(r)
+	} else {
+		r.panels = panels(centroids, k, d)
 	}
 	return r
 }
@@ -49,7 +53,7 @@ func (r *Router) NearestAll(vectors []float32, ids []int32, dists []float32) {
 		r.nearestTiled(vectors, ids, dists)
 		return
 	}
-	sums := make([]float64, r.k)
+	sums := make([]float64, r.k+lanes)
 	for i := range ids {
 		id, dist := r.literal(vectors[i*r.d:(i+1)*r.d], sums)
 		ids[i] = int32(id)
@@ -59,17 +63,14 @@ func (r *Router) NearestAll(vectors []float32, ids []int32, dists []float32) {
 	}
 }
 
-// literal looks at every centroid. sums has k places.
+// literal looks at every centroid. sums has k + 8 places.
 func (r *Router) literal(v []float32, sums []float64) (int, float32) {
 	norm := 0.0
 	if r.metric == Cosine {
 		norm = math.Sqrt(SquaredNorm64(v))
 	}
-	if r.metric == L2 {
-		simd.SquaresTo(sums, r.rows, v)
-	} else {
-		simd.DotsTo(sums, r.rows, v)
-	}
+	r.sum(sums, v)
+	sums = sums[:r.k]
 	best, bestDist, bestSum := -1, float32(math.NaN()), math.Inf(1)
 	for c, s := range sums {
 		// Rounding and square root keep the order, so a sum that is not smaller cannot win.
@@ -81,6 +82,29 @@ func (r *Router) literal(v []float32, sums []float64) (int, float32) {
 		}
 	}
 	return best, bestDist
+}
+
+// sum fills in the squared distances, or products, of all centroids.
+func (r *Router) sum(sums []float64, v []float32) {
+	switch {
+	case r.panels != nil:
+		wide := make([]float64, r.d)
+		for j, x := range v {
+			wide[j] = float64(x)
+		}
+		for c := 0; c < r.k; c += lanes {
+			out, panel := (*[lanes]float64)(sums[c:]), r.panels[c*r.d:(c+lanes)*r.d]
+			if r.metric == L2 {
+				squaredPanel(out, panel, wide)
+			} else {
+				dotPanel(out, panel, wide)
+			}
+		}
+	case r.metric == L2:
+		simd.SquaresTo(sums[:r.k], r.rows, v)
+	default:
+		simd.DotsTo(sums[:r.k], r.rows, v)
+	}
 }
 
 // distance is the distance to centroid c, from the sum of squares or products and, for Cosine, the vector's length.

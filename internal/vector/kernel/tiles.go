@@ -228,7 +228,7 @@ func (b *tileBatch) decide(vectors []float32, ids []int32, dists []float32) {
 		x, s := vectors[i*r.d:(i+1)*r.d], &b.searches[i]
 		if s.exact {
 			if b.sums == nil {
-				b.sums = make([]float64, r.k)
+				b.sums = make([]float64, r.k+lanes)
 			}
 			id, dist := r.literal(x, b.sums)
 			ids[i] = int32(id)
