@@ -14,6 +14,7 @@ import (
 	"tidemark/internal/lock"
 	"tidemark/internal/spill"
 	"tidemark/internal/storage"
+	"tidemark/internal/storage/retry"
 	"tidemark/timeline"
 )
 
@@ -46,6 +47,10 @@ const commitAttempts = 3
 // readBack is how much of a staged file is read at a time: 8 MiB.
 const readBack = 8 << 20
 
+// commitBudget is what one commit may lose to a store in trouble, all its calls together: a call alone is repeated for up to two
+// minutes, and a commit makes about 30. Who gives up leaves the lease to others, and the next commit settles what was begun.
+const commitBudget = 5 * time.Minute
+
 // errTaken says that a time or a name of this attempt is someone else's; another id helps.
 var errTaken = fmt.Errorf("name or time is taken: %w", storage.ErrStale)
 
@@ -56,6 +61,7 @@ var errTaken = fmt.Errorf("name or time is taken: %w", storage.ErrStale)
 func (s *Sink) Commit(ctx context.Context, b Batch) (id string, err error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
+	ctx = retry.WithBudget(ctx, commitBudget)
 	if known := s.current(); b.Revision == 0 && known != nil {
 		b.Revision = known.Revision
 	}
@@ -214,7 +220,7 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 			covered = c.Covered
 		}
 	}
-	in.Commit, err = commitFile(id, st.Epoch, in.Files, covered)
+	in.Commit, err = mdt.CommitFile(id, st.Epoch, in.Files, covered)
 	return files, ledger, in, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/fault"
@@ -50,4 +51,49 @@ func TestProbeOfATroubledStore(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A store that refuses every call for a minute and a half before it answers would hold a commit up for three quarters of an hour. It
+// ends with its budget and says so; once the store is well, the next one covers the same.
+func TestCommitHasABudget(t *testing.T) {
+	t.Parallel()
+	inner := table(t, "cow_basic")
+	synctest.Test(t, func(t *testing.T) {
+		bad := false
+		var until time.Time
+		layer := fault.New(inner, fault.Config{Decide: func(string, string) fault.Outcome {
+			switch {
+			case !bad:
+				return fault.Outcome{}
+			case until.IsZero():
+				until = time.Now().Add(90 * time.Second)
+			case !time.Now().Before(until):
+				until = time.Time{} // the next call meets trouble again
+				return fault.Outcome{}
+			}
+			return fault.Outcome{Err: fault.Throttled()}
+		}})
+		cfg := config(newClock(), "one")
+		s := acquired(t, retry.New(layer, retry.Config{}), cfg)
+		for _, b := range []Batch{bootstrap(idx), activate(idx)} {
+			if _, err := s.Commit(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bad = true
+		began := time.Now()
+		_, err := s.Commit(t.Context(), follow(idx, last(t, inner)))
+		if spent := time.Since(began); err == nil || spent < 3*time.Minute || spent > 6*time.Minute {
+			t.Fatalf("after %v: %v", spent, err)
+		}
+		for _, want := range []string{"the budget of 5m0s for trouble with the store is used up", "attempts made again"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q is not in %v", want, err)
+			}
+		}
+		bad = false
+		if _, err := s.Commit(t.Context(), follow(idx, last(t, inner))); err != nil {
+			t.Errorf("once it is over: %v", err)
+		}
+	})
 }
