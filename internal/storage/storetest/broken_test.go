@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -330,6 +331,50 @@ func TestContextEndsACall(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}
+		}
+	})
+}
+
+// However many calls are made at once, a store opens no more connections than it may; those that are refused meanwhile come back, and
+// nothing is lost.
+func TestManyCallsAtOnce(t *testing.T) {
+	t.Parallel()
+	const most, callers = 64, 200
+	eachCloud(t, func(t *testing.T, server *cloudtest.Server, st storage.Store) {
+		server.Put("t/f", []byte("0123"), time.Now(), nil)
+		var now, peak, n atomic.Int64
+		full := make(chan struct{})
+		allIn := sync.OnceFunc(func() { close(full) })
+		server.SetHook(func(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+			in := now.Add(1)
+			defer now.Add(-1)
+			for old := peak.Load(); in > old && !peak.CompareAndSwap(old, in); old = peak.Load() {
+			}
+			if in == most {
+				allIn()
+			}
+			<-full // all that may come at once are here
+			if n.Add(1)%3 == 0 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			serve(w, r)
+		})
+		again := retry.New(st, quick)
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
+				if b, err := again.ReadRange(t.Context(), "f", 1, 2); err != nil || string(b) != "12" {
+					t.Errorf("%q, %v", b, err)
+				}
+			})
+		}
+		wg.Wait()
+		if p := peak.Load(); p != most {
+			t.Errorf("%d requests at once", p)
+		}
+		if s := again.Stats(); s.GaveUp != 0 || s.Attempts-s.Calls < callers/3 {
+			t.Errorf("counted %+v", s)
 		}
 	})
 }
