@@ -75,6 +75,21 @@ func (s *scenario) upTo(name int, op, path string) {
 	s.Fatalf("%s never came to %s %s", p.name, op, path)
 }
 
+// upToIntent lets a Tidemark work until the state has its intent.
+func (s *scenario) upToIntent(name int) {
+	for {
+		s.upTo(name, "replace", "state.json")
+		s.step(s.tidemarks[name], s.tidemarks[name].parked(), noFault)
+		st, _, err := mdt.ReadState(s.Context(), mdt.Inside(s.store))
+		if err != nil {
+			s.Fatal(err)
+		}
+		if st.Intent != nil {
+			return
+		}
+	}
+}
+
 func (s *scenario) index() *mdt.Index {
 	st, _, err := mdt.ReadState(s.Context(), mdt.Inside(s.store))
 	if err != nil {
@@ -470,17 +485,7 @@ func TestKilledWhileStaging(t *testing.T) {
 	scenarioOf(t, true, func(s *scenario) {
 		first := s.begin(0b000001)
 		s.load.end(first)
-		for {
-			s.upTo(0, "replace", "state.json")
-			s.step(s.tidemarks[0], s.tidemarks[0].parked(), noFault)
-			st, _, err := mdt.ReadState(s.Context(), mdt.Inside(s.store))
-			if err != nil {
-				s.Fatal(err)
-			}
-			if st.Intent != nil {
-				break
-			}
-		}
+		s.upToIntent(0)
 		s.kill(s.tidemarks[0], false)
 		s.sync(1)
 		s.covers(first.txn, true)
@@ -503,6 +508,24 @@ func TestCleanedSlices(t *testing.T) {
 		if err != nil || len(st.Degraded) == 0 {
 			s.Errorf("degraded: %v %v", st.Degraded, err)
 		}
+	})
+}
+
+// A commit whose times were taken before others completed appears while a batch is made: the second look sees that the frontier of the batch
+// would pass it.
+func TestAppearsBehindTheFrontier(t *testing.T) {
+	scenarioOf(t, true, func(s *scenario) {
+		requested, completed := s.w.Tick(), s.w.Tick()
+		first := s.begin(0b000001)
+		s.load.end(first)
+		s.upToIntent(0)
+		hidden := s.w.BeginAt(requested, "deltacommit", "UPSERT")
+		hidden.CompleteAt(completed)
+		s.advance(s.tidemarks[0], 1<<20, false)
+		s.sync(0)
+		s.covers(first.txn, true)
+		s.covers(hidden, true)
+		s.fresh(true)
 	})
 }
 

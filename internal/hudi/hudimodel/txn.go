@@ -51,7 +51,13 @@ func (t *Txn) Touched() []*Group { return t.touched }
 // Begin requests an instant and lets it be inflight. plan are the groups that a table service is planned for.
 func (w *World) Begin(pending, operation string, plan ...*Group) *Txn {
 	w.tb.Helper()
-	t := &Txn{Pending: pending, Operation: operation, Requested: w.tick(), w: w, stats: map[string][]any{}, plan: plan, names: w.names(),
+	return w.BeginAt(w.tick(), pending, operation, plan...)
+}
+
+// BeginAt is Begin at a time that was taken before: others may have completed since.
+func (w *World) BeginAt(requested, pending, operation string, plan ...*Group) *Txn {
+	w.tb.Helper()
+	t := &Txn{Pending: pending, Operation: operation, Requested: requested, w: w, stats: map[string][]any{}, plan: plan, names: w.names(),
 		schema: w.schema(false, w.names())}
 	t.label = fmt.Sprintf("t%d", len(w.txns)+1)
 	w.txns = append(w.txns, t)
