@@ -22,8 +22,9 @@ import (
 const history = ".hoodie/timeline/history/"
 
 // archiveSome returns a copy of a table whose oldest n data writes, with all other completed instants that were requested
-// before the last of them, are archived as Hudi's archiver does it: one more level file, a new manifest, no active files.
-func archiveSome(t *testing.T, from *mem.Store, n int) *mem.Store {
+// before the last of them, are archived as Hudi's archiver does it: one more level file, a new manifest, no active files. Those kept, by
+// requested time, stay where they are, as if a savepoint held them.
+func archiveSome(t *testing.T, from *mem.Store, n int, kept ...string) *mem.Store {
 	t.Helper()
 	st := from.Clone()
 	tb, err := table.Open(t.Context(), st)
@@ -41,7 +42,9 @@ func archiveSome(t *testing.T, from *mem.Store, n int) *mem.Store {
 		if i.IsDataWrite() {
 			writes++
 		}
-		rows = append(rows, i)
+		if !slices.Contains(kept, i.Requested) {
+			rows = append(rows, i)
+		}
 	}
 	if writes != n {
 		t.Fatalf("only %d of %d data writes can be archived", writes, n)

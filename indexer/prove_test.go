@@ -3,6 +3,7 @@ package indexer_test
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -100,11 +101,14 @@ func TestProveFixtures(t *testing.T) {
 }
 
 // After changing any one byte of a covered commit's metadata, of a file with markers or the frontier, of the state, its
-// ledger or the certificate, it is refused, and the reason names the place.
+// ledger, the archive or the certificate, it is refused, and the reason names the place.
 func TestProveFlips(t *testing.T) {
 	testkit.Unraced(t)
 	t.Parallel()
-	const flips = 1000
+	flips := 150
+	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
+		flips = 1000
+	}
 	tables := []string{"cow_basic", "mor_basic", "archived"}
 	for n, name := range tables {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +200,11 @@ func evidenceFiles(t *testing.T, st *mem.Store, c *coverage.Certificate) []strin
 		}
 	}
 	if newest != "" {
-		out = append(out, newest, newest)
+		version, _, err := st.ReadFile(t.Context(), history+"_version_")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, newest, newest, history+"_version_", history+"manifest_"+string(version))
 	}
 	return out
 }
