@@ -29,7 +29,7 @@ func TestBrokerDownAtStartAndForAnHour(t *testing.T) {
 		if st := p.Status(); st.Connected || !strings.Contains(st.Reason, "connection refused") || st.Since.IsZero() {
 			t.Errorf("while it is down: %+v", st)
 		}
-		if n := strings.Count(p.logged(), "no connection"); n == 0 || n > 61 {
+		if n := strings.Count(p.logged(), "no messages can be read"); n == 0 || n > 61 {
 			t.Errorf("%d lines in the log for an hour, want at most one a minute", n)
 		}
 		w.setCut(false)

@@ -109,7 +109,7 @@ func (l *link) down(err error) {
 		l.is, l.since = false, time.Now()
 	}
 	l.reason = err.Error()
-	l.tell.say("down", "no connection; it is tried again, and tables are polled meanwhile", "error", err)
+	l.tell.say("down", "no messages can be read; it is tried again, and tables are polled meanwhile", "error", err)
 }
 
 // read says how reading the topic went.
@@ -119,7 +119,7 @@ func (l *link) read(err error) {
 	l.unread, l.tried = "", time.Now()
 	if err != nil {
 		l.unread = err.Error()
-		l.tell.say("unread", "the topic cannot be read; it is tried again, and tables are polled meanwhile", "error", err)
+		l.tell.say("unread", "no messages can be read; it is tried again, and tables are polled meanwhile", "error", err)
 	}
 }
 
