@@ -344,7 +344,8 @@ func TestManyCallsAtOnce(t *testing.T) {
 		server.Put("t/f", []byte("0123"), time.Now(), nil)
 		var now, peak, n atomic.Int64
 		full := make(chan struct{})
-		allIn := sync.OnceFunc(func() { close(full) })
+		reached := make(chan struct{})
+		allIn := sync.OnceFunc(func() { close(reached) })
 		server.SetHook(func(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 			in := now.Add(1)
 			defer now.Add(-1)
@@ -353,7 +354,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 			if in == most {
 				allIn()
 			}
-			<-full // all that may come at once are here
+			<-full
 			if n.Add(1)%3 == 0 {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
@@ -369,6 +370,13 @@ func TestManyCallsAtOnce(t *testing.T) {
 				}
 			})
 		}
+		<-reached // all that may come at once are there; one more gets no connection
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		if _, err := st.Stat(ctx, "f"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one more call: %v", err)
+		}
+		cancel()
+		close(full)
 		wg.Wait()
 		if p := peak.Load(); p != most {
 			t.Errorf("%d requests at once", p)
