@@ -22,8 +22,8 @@ type Reader struct {
 	mu      sync.Mutex // guards what follows
 	last    *seen      // the last look; nil: none, or its properties have changed
 	archive *Archive
-	history history           // of the look at both timelines that went back furthest
-	schemas map[string]string // by key: the schema that a write carries, "" if none that counts
+	history history            // of the look at both timelines that went back furthest
+	schemas map[string]carried // by key: the schema that a write carries
 }
 
 // seen is a look with what it was made of.
@@ -36,7 +36,7 @@ type seen struct {
 
 // NewReader returns a reader of the timeline that belongs to dir (see Load). It reads nothing.
 func NewReader(st storage.Store, dir string) *Reader {
-	return &Reader{st: st, dir: dir, cache: newLRU(cacheBytes), schemas: map[string]string{}}
+	return &Reader{st: st, dir: dir, cache: newLRU(cacheBytes), schemas: map[string]carried{}}
 }
 
 // openAttempts bounds how often a look is taken again while properties or instants change under it.
@@ -162,26 +162,26 @@ func (r *Reader) key(p *Properties, inst Instant) string {
 
 // Schema is TableSchema without reading a commit twice.
 func (r *Reader) Schema(ctx context.Context, p *Properties, tl *Timeline, at string) (string, error) {
-	return schemaAt(r.st, p, tl, at, func(inst Instant) (string, error) {
+	return schemaAt(r.st, p, tl, at, func(inst Instant) (carried, error) {
 		key := r.key(p, inst)
 		r.mu.Lock()
-		text, ok := r.schemas[key]
+		c, ok := r.schemas[key]
 		r.mu.Unlock()
 		if ok {
-			return text, nil
+			return c, nil
 		}
 		m, err := r.Commit(ctx, p, inst)
 		if err != nil {
-			return "", err
+			return carried{}, err
 		}
-		text = m.carriedSchema()
+		c = m.carriedSchema()
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if len(r.schemas) > maxSchemas {
 			clear(r.schemas)
 		}
-		r.schemas[key] = text
-		return text, nil
+		r.schemas[key] = c
+		return c, nil
 	})
 }
 
