@@ -1,0 +1,54 @@
+"""Streams rows with vectors into a Hudi table, ten seconds a batch, and has each commit called back by Kafka."""
+import os
+import random
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, FloatType, LongType, StringType, StructField, StructType
+
+DIM = 16
+PATH = 's3a://lake/items'
+SCHEMA = StructType([
+    StructField('id', StringType(), False), StructField('region', StringType()), StructField('title', StringType()), StructField('ts', LongType()),
+    StructField('embedding', ArrayType(FloatType(), False), True, {'hudi_type': f'VECTOR({DIM})'})])
+OPTIONS = {
+    'hoodie.table.name': 'items',
+    'hoodie.datasource.write.table.type': 'MERGE_ON_READ',
+    'hoodie.datasource.write.recordkey.field': 'id',
+    'hoodie.datasource.write.partitionpath.field': 'region',
+    'hoodie.table.ordering.fields': 'ts',
+    'hoodie.table.timeline.timezone': 'UTC',
+    'hoodie.datasource.write.operation': 'upsert',
+    'hoodie.metadata.enable': 'true',
+    'hoodie.metadata.global.record.level.index.enable': 'true',
+    'hoodie.metadata.compact.max.delta.commits': '20',  # our commits count, too
+    'hoodie.write.commit.callback.on': 'true',
+    'hoodie.write.commit.callback.class': 'org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback',
+    'hoodie.write.commit.callback.kafka.bootstrap.servers': os.environ['BROKER'],
+    'hoodie.write.commit.callback.kafka.topic': 'hudi-commits',
+    'hoodie.write.commit.callback.kafka.acks': 'all',  # without these two Hudi sends nothing
+    'hoodie.write.commit.callback.kafka.retries': '3',
+}
+
+spark = (SparkSession.builder.appName('items').master('local[2]')
+         .config('spark.serializer', 'org.apache.spark.serializer.KryoSerializer')
+         .config('spark.sql.extensions', 'org.apache.spark.sql.hudi.HoodieSparkSessionExtension')
+         .config('spark.sql.catalog.spark_catalog', 'org.apache.spark.sql.hudi.catalog.HoodieCatalog')
+         .config('spark.hadoop.fs.s3a.endpoint', os.environ['STORE'])
+         .config('spark.hadoop.fs.s3a.path.style.access', 'true')
+         .config('spark.hadoop.fs.s3a.connection.ssl.enabled', 'false')
+         .getOrCreate())
+
+
+def batch(frame, number):
+    """Some rows are new, some get another vector, some only another title."""
+    rng = random.Random(number)
+    rows = []
+    for i in {rng.randrange(5_000) for _ in range(frame.count())}:
+        seed = random.Random(i if rng.random() < 0.5 else (i, number).__hash__())
+        rows.append((f'item-{i}', 'eu' if i % 2 else 'us', f'title {i} of batch {number}', number, [seed.gauss(0, 1) for _ in range(DIM)]))
+    if rows:
+        spark.createDataFrame(rows, SCHEMA).write.format('hudi').options(**OPTIONS).mode('append').save(PATH)
+
+
+(spark.readStream.format('rate').option('rowsPerSecond', 20).load().writeStream.foreachBatch(batch)
+ .trigger(processingTime='10 seconds').option('checkpointLocation', 's3a://lake/checkpoint').start().awaitTermination())
