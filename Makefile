@@ -10,12 +10,12 @@ FUZZ     := timeline:FuzzCommit internal/hudi/basefile:FuzzOpen internal/hudi/hf
             internal/hudi/mdt:FuzzDecodeState delta:FuzzDecode
 FUZZ_ALL  = $(shell grep -r --include='*_test.go' '^func Fuzz' . | sort | sed -E 's|^\./(.*)/[^/]*:func (Fuzz[A-Za-z]*).*|\1:\2|')
 # Flags for a small program that is the same bytes wherever it is built.
-LDFLAGS  := -s -w -buildid=
+LDFLAGS   = -s -w -buildid= $(if $(VERSION),-X main.stamped=$(VERSION))
 # Leaves out what Google's client and gRPC bring along and nothing here uses: half of the program's size. See docs/stores.md.
 TAGS     := disable_grpc_modules,grpcnotrace
 
 .DEFAULT_GOAL := help
-.PHONY: alerts help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long lint check bench generate
+.PHONY: alerts release help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long lint check bench generate
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,20 @@ alerts: ## check the alert rules and run their tests (needs promtool: on the pat
 	@tool="$${PROMTOOL:-$$(command -v promtool)}"; \
 	  [ -n "$$tool" ] || { echo "promtool is not here: install Prometheus, or say where it is with PROMTOOL=..."; exit 1; }; \
 	  cd deploy/prometheus && "$$tool" check rules tidemark.rules.yml && "$$tool" test rules tidemark.rules.test.yml
+
+# What a release is built for.
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+release: build ## build archives for Linux and macOS in dist/release, with shell completions and checksums (VERSION=v1.2.3)
+	@[ -n "$(VERSION)" ] || { echo "say which version it is: make release VERSION=v1.2.3"; exit 1; }
+	@rm -rf dist/release && mkdir -p dist/release/completions
+	@for shell in bash zsh fish; do ./$(BIN) completion $$shell > dist/release/completions/$(BIN).$$shell || exit 1; done
+	@for p in $(PLATFORMS); do \
+	  os=$${p%/*}; arch=$${p#*/}; dir=dist/release/$(BIN)-$(VERSION)-$$os-$$arch; echo "$$dir.tar.gz"; mkdir $$dir && \
+	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $$dir/$(BIN) ./cmd/tidemark && \
+	  cp -r LICENSE NOTICE README.md CHANGELOG.md dist/release/completions $$dir && tar -C dist/release -czf $$dir.tar.gz $${dir##*/} && rm -r $$dir || exit 1; \
+	done
+	@rm -r dist/release/completions && cd dist/release && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./...

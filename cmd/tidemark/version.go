@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 
@@ -28,13 +29,16 @@ type versionInfo struct {
 	Kernels  string `json:"kernels"` // the form of the vector engine's loops: avx512, avx2 or portable
 }
 
+// stamped is the version that a release was built with: make release VERSION=v1.2.3.
+var stamped string
+
 func buildVersion() versionInfo {
 	v := versionInfo{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Kernels: kernel.Form()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
 	}
-	v.Version = info.Main.Version
+	v.Version = cmp.Or(stamped, info.Main.Version)
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
