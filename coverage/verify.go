@@ -134,6 +134,11 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 		if _, err := t.Archive().Verify(ctx); err != nil && !report.damaged(err) {
 			return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
 		}
+		for _, check := range []func(context.Context, mdt.Place) error{mdt.CheckStateBytes, mdt.CheckCommitFiles} {
+			if err := check(ctx, d.Place); err != nil && !report.damaged(err) {
+				return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
+			}
+		}
 	}
 	set, cut := setOf(x), table.Cut{}
 	if r.At != "" {

@@ -381,6 +381,24 @@ func (s *State) Check() error {
 	return s.Intent.After.Check()
 }
 
+// CheckStateBytes says whether the state object is, byte for byte, as it was written: ErrCorrupt if not. Readers also take one that another
+// program has laid out anew.
+func CheckStateBytes(ctx context.Context, p Place) error {
+	b, _, err := p.Store.ReadFile(ctx, p.StatePath())
+	if err != nil {
+		return fmt.Errorf("check state: %w", err)
+	}
+	s, err := DecodeState(b)
+	if err != nil {
+		return &storage.Error{Op: "check", Path: p.StatePath(), Err: err}
+	}
+	if again, err := EncodeState(s); err != nil || !bytes.Equal(b, again) {
+		return &storage.Error{Op: "check", Path: p.StatePath(), Hint: "it says the same; the next sync writes it anew",
+			Err: fmt.Errorf("white space or notation is not as it was written: %w", errors.Join(err, storage.ErrCorrupt))}
+	}
+	return nil
+}
+
 // ReadState reads the state object and the tag that Store.Replace takes. ErrNotFound when the table has none,
 // ErrUnsupported for another format, ErrCorrupt when it cannot be read, ErrRefused when it lies beside a table and is another one's.
 func ReadState(ctx context.Context, p Place) (*State, string, error) {
