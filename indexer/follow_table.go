@@ -40,6 +40,7 @@ type followed struct {
 	place     mdt.Place
 	meter     *Metered // nil: the table is not open
 	tables    *table.Cache
+	known     coverage.Known // what its status has looked at already
 	committer *Committer
 	calm      bool          // the last look found nothing to do and nothing that an operator may change
 	lookedAt  time.Time     // when the table was last looked at as a whole
@@ -248,5 +249,5 @@ func (t *followed) spread(d time.Duration) time.Duration {
 
 // deps is the table for coverage.
 func (t *followed) deps() coverage.Deps {
-	return coverage.Deps{Place: t.place, Table: t.cfg.URL, ZoneOffset: t.cfg.ZoneOffset}
+	return coverage.Deps{Place: t.place, Table: t.cfg.URL, ZoneOffset: t.cfg.ZoneOffset, Known: &t.known}
 }
