@@ -104,3 +104,21 @@ func cause(said string) string {
 	}
 	return said
 }
+
+// The page shows the list as it is.
+func TestPageListsMistakes(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "protocol.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range Bugs {
+		row := "| " + b.Name + " | `" + b.File + "` | " + strings.TrimPrefix(b.By, "internal/")
+		if b.Sample {
+			row += ", also in `make test`"
+		}
+		if !strings.Contains(string(page), row+" |\n") {
+			t.Errorf("docs/protocol.md has no row\n%s |", row)
+		}
+	}
+}

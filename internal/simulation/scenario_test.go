@@ -553,3 +553,15 @@ func TestRestoreLeavesOneCommit(t *testing.T) {
 		}
 	})
 }
+
+// The archiver leaves a clustering alone on the active timeline: the table's schema is the one that the clustering carries.
+func TestOnlyAClusteringIsLeft(t *testing.T) {
+	scenarioOf(t, false, func(s *scenario) {
+		s.load.cluster(0)
+		if s.w.Archive(1) == 0 {
+			s.Fatal("nothing was archived")
+		}
+		s.sync(0)
+		s.fresh(true)
+	})
+}
