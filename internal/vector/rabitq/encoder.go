@@ -100,9 +100,7 @@ func (s *scratch) encode(c *Code, v, rv, rc []float32) {
 		}
 	}
 	for i, x := range r {
-		if x > 0 {
-			c.Sign[i/8] |= 1 << (i % 8)
-		}
+		c.Sign[i/8] |= positive(x) << (i % 8)
 	}
 	sum := kernel.SquaredNorm64(r)
 	rn := float32(math.Sqrt(sum))
@@ -124,26 +122,24 @@ func (s *scratch) encode(c *Code, v, rv, rc []float32) {
 	c.F = factors(*c, r, rc, sum, kernel.SquaredNorm64(rv))
 }
 
+// positive is 1 for x > 0, else 0, without a branch, which would be wrong every second time. x is not NaN, or the code is
+// not used.
+func positive(x float32) byte { return byte(-int64(int32(math.Float32bits(x))) >> 63 & 1) }
+
 // factors computes the stored factors (vector-index format, section 4.5). n2 is Σ r², rv2 is Σ (Rv)².
 func factors(c Code, r, rc []float32, n2, rv2 float64) Factors {
 	d := len(r)
 	ip1, ipEx, add := 0.0, 0.0, 0.0
 	half := float32(int(1)<<(c.Bits-1)) - 0.5
-	for i, x := range r {
-		sign := c.Sign[i/8]>>(i%8)&1 == 1
-		if sign {
-			ip1 += float64(float64(x) * 0.5)
-		} else {
-			ip1 += float64(float64(x) * -0.5)
-		}
-		if c.Bits > 1 {
-			u := float32(c.Levels[i])
-			if sign {
-				u += float32(int(1) << (c.Bits - 1))
-			}
-			ipEx += float64(float32(x * (u - half)))
-		}
-		if rc != nil {
+	for _, x := range r {
+		ip1 += float64(math.Abs(float64(x)) * 0.5) // x·½ where the sign is set, else x·(−½)
+	}
+	for i, level := range c.Levels {
+		u := float32(int(level) + int(c.Sign[i/8]>>(i%8)&1)<<(c.Bits-1))
+		ipEx += float64(float32(r[i] * (u - half)))
+	}
+	if rc != nil {
+		for i, x := range r {
 			add += float64(float64(rc[i]) * float64(x))
 		}
 	}

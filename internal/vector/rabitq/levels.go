@@ -26,11 +26,8 @@ func chooseLevels(levels []byte, a []float64, r []float32, rn float32, bits int)
 		factor = bestFactor(a, top, largest)
 	}
 	for i, x := range a {
-		level := byte(levelOf(factor, x, top))
-		if r[i] < 0 {
-			level = byte(top) - level
-		}
-		levels[i] = level
+		// top − level where r is negative; top is all ones.
+		levels[i] = byte(levelOf(factor, x, top)) ^ byte(top)&-positive(-r[i])
 	}
 	return factor
 }
