@@ -183,6 +183,31 @@ func TestPartitionOfItsOwn(t *testing.T) {
 	})
 }
 
+func TestEveryTableHasAnOwner(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		// Every table's writer has a partition of its own, and all messages were read by a, before b came.
+		a := start(w.t, "a", w.config())
+		four := tables()
+		for i, name := range four {
+			r := message(name, 1)
+			r.Partition = int32(i+1) % 4
+			w.produce(r)
+		}
+		settle()
+		a.end("", nil)
+		b := start(w.t, "b", w.config())
+		settle()
+		for _, name := range four {
+			if a.Owns(name) != Owned && b.Owns(name) != Owned {
+				t.Errorf("%s is owned by nobody", name)
+			}
+		}
+		b.stop()
+		a.stop()
+	})
+}
+
 func TestKilledOwnerLosesItsPartitions(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

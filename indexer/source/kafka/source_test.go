@@ -47,9 +47,10 @@ func TestOffsetsFollowPassesInOrder(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := start(w.t, "a", w.config())
 		at := partitionOf("t", 4)
-		w.produce(message("t", 1), message("t", 2), message("t", 3))
+		w.produce(message("t", 1), message("t", 2), message("t", 3), message("t", 4))
 		settle()
 		want(t, "nothing has ended", w.committed(), map[int32]int64{})
+		p.hints[3].Done(nil)
 		p.hints[1].Done(nil)
 		settle()
 		want(t, "the first has not ended", w.committed(), map[int32]int64{})
@@ -65,7 +66,7 @@ func TestOffsetsFollowPassesInOrder(t *testing.T) {
 
 		q := start(w.t, "b", w.config())
 		settle()
-		want(t, "after a restart", q.got(), []string{"t:" + instant(3)})
+		want(t, "after a restart", q.got(), []string{"t:" + instant(3), "t:" + instant(4)})
 		q.stop()
 	})
 }
