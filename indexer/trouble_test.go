@@ -144,9 +144,10 @@ func TestSyncWaitsForItsStore(t *testing.T) {
 			t.Parallel()
 			left := start.Clone()
 			inBubble(t, func(t *testing.T) {
-				began, n := time.Now(), int64(0)
+				began := time.Now()
+				var n atomic.Int64
 				layer := fault.New(left, fault.Config{Decide: func(string, string) fault.Outcome {
-					if n++; c.hurt(n, time.Since(began)) {
+					if c.hurt(n.Add(1), time.Since(began)) {
 						return c.fault
 					}
 					return fault.Outcome{}
@@ -175,24 +176,24 @@ func TestSyncOnAFullStore(t *testing.T) {
 	for name, full := range map[string]fault.Outcome{"disk full": {Err: fault.DiskFull()}, "short write": {Short: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for at, reached := 1, true; reached; at++ {
-				left, n := start.Clone(), 0
-				reached = false
+			for at, reached := int64(1), true; reached; at++ {
+				left := start.Clone()
+				var n, met atomic.Int64
 				layer := fault.New(left, fault.Config{Decide: func(op, _ string) fault.Outcome {
-					if writes(op) {
-						n++
+					if !writes(op) {
+						return fault.Outcome{}
 					}
-					if writes(op) && n >= at && !(n > at && name == "short write") {
-						reached = true
-						return full
+					if k := n.Add(1); k < at || k > at && name == "short write" {
+						return fault.Outcome{}
 					}
-					return fault.Outcome{}
+					met.Add(1)
+					return full
 				}})
 				_, err := indexer.Sync(t.Context(), mdt.Inside(layer), indexer.SyncOptions{Sink: dead()})
-				if reached && (err == nil || !strings.Contains(storage.Hint(err), "free space")) && name == "disk full" {
+				if reached = met.Load() > 0; reached && (err == nil || !strings.Contains(storage.Hint(err), "free space")) && name == "disk full" {
 					t.Fatalf("full at write %d: %v, hint %q", at, err, storage.Hint(err))
 				}
-				n = -1 << 30 // it is over
+				n.Store(-1 << 30) // it is over
 				if _, err := indexer.Sync(t.Context(), mdt.Inside(layer), indexer.SyncOptions{Sink: dead()}); err != nil {
 					t.Fatalf("full at write %d, once it is over: %v", at, err)
 				}
