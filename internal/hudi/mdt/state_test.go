@@ -33,6 +33,8 @@ func fullState() *State {
 	st.Ledger = []Ledger{{Path: "ledger/20261130020922678-1-0123456789ab.json", Size: 7, SHA256: "ab", First: "1", Last: "2", Instants: 1,
 		Commit: "20261130020922678", Indexes: []string{"v_idx"}, Undone: map[string][]string{"v_idx": {"1"}}}}
 	st.Restores = map[string]string{"5": "6"}
+	st.Archive = SeenArchive{Version: 2, Upto: "0", Earliest: "1"}
+	st.Indexes["v_idx"].Seen = map[string]Seen{"1": {Completed: "2", Action: "commit", Size: 7, Digest: "ef"}, "3": {Completed: "4", Action: "commit", Size: 8}}
 	st.Degraded = []DegradedGroup{{Index: "v_idx", Partition: "p", FileID: "f", Since: "3"}}
 	st.Retired = []Retired{{Path: "vector_index_v_idx/old", Index: "v_idx", DeleteAfter: now}}
 	st.Burned = []string{"vector_index_v_idx/burned"}
