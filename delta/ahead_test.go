@@ -3,8 +3,9 @@ package delta
 import (
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"tidemark/internal/vector/kernel"
 	"tidemark/internal/vector/rabitq"
@@ -91,7 +92,7 @@ func TestAheadIsTheSame(t *testing.T) {
 			want, wantErr := b.Net(&span[i])
 			before := f.singles
 			got, err := ahead.Net(&span[i])
-			if !reflect.DeepEqual(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			if !cmp.Equal(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
 				t.Fatalf("change %d: got %+v, %v, want %+v, %v", from+i, got, err, want, wantErr)
 			}
 			if err != nil {
