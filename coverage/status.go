@@ -118,6 +118,9 @@ type IndexStatus struct {
 	DuplicateKeys  int64 `json:"duplicate_keys,omitempty"`
 	MoreDuplicates bool  `json:"duplicate_keys_more,omitempty"`
 
+	// FoldOverdue is the oldest commit of ours whose log files should be in a base file by now: a warning, nothing that makes an answer wrong.
+	FoldOverdue string `json:"fold_overdue,omitempty"`
+
 	Gaps     []Gap   `json:"gaps"`
 	Building bool    `json:"building,omitempty"` // creation is under way or was interrupted: not an index yet
 	Horizon  Horizon `json:"horizon"`
@@ -166,9 +169,19 @@ func Status(ctx context.Context, d Deps) ([]IndexStatus, error) {
 			s = l.blank(x)
 			s.set(StateStalled, fmt.Sprintf("the table cannot be read: %v", err), storage.Hint(err))
 		}
+		s.FoldOverdue = l.foldOverdue()
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// foldOverdue returns the oldest commit of ours with log files if Hudi may archive it, after which its readers no longer accept them
+// (docs/format/commit.md, Fold). Ours do.
+func (l *look) foldOverdue() string {
+	if _, oldest := l.state.Unfolded(); oldest < l.tl.Earliest() {
+		return oldest
+	}
+	return ""
 }
 
 func (l *look) names() []string {

@@ -1,10 +1,10 @@
 package delta
 
-// Counters are the totals of one cluster. They are hints: written as absolute values, recomputed at every fold,
-// and never the reason for an answer (design, decision 5).
+// Counters are the totals of one cluster. They are hints: written as absolute values, of which a fold keeps the newest, and never
+// the reason for an answer (design, decision 5).
 type Counters struct {
 	Live      int64 // record keys that have a live posting
-	Delta     int64 // posting deltas written since the last fold or bootstrap
+	Delta     int64 // posting deltas written since the bootstrap, those that it wrote itself included
 	Tombstone int64 // tombstones written since then
 }
 

@@ -447,3 +447,16 @@ func tryCreateColumn(t *testing.T, p mdt.Place, column string, options map[strin
 	_, err = generation.Create(t.Context(), tb, c, generation.CreateRequest{Place: p, Column: column, Options: o})
 	return err
 }
+
+// A fold that could not be made is a fact of status, and nothing that makes an answer wrong.
+func TestStatusTellsOfAnOverdueFold(t *testing.T) {
+	t.Parallel()
+	p := mdt.Inside(absence(t, 3))
+	if s := status(t, p); s.FoldOverdue == "" {
+		t.Errorf("%+v", s)
+	}
+	syncFolding(t, p, 0, 0)
+	if s := status(t, p); s.FoldOverdue != "" || !s.Fresh {
+		t.Errorf("%+v", s)
+	}
+}

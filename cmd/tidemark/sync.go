@@ -106,6 +106,9 @@ func (a *app) sync(ctx context.Context, url string, bound int) error {
 		}
 	}
 	a.say("covered %s in %s", plural(r.Processed, "data commit"), plural(len(r.Commits), "metadata commit"))
+	if n := len(r.Folds); n > 0 {
+		a.say("folded log files of the index into base files by %s", plural(n, "metadata commit"))
+	}
 	if n := r.Copies.Scanned; n > 0 {
 		a.say("read the keys of %s to see whether new keys were there already: %s", plural(n, "file group"), r.Copies.Reason)
 	}
