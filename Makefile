@@ -30,9 +30,10 @@ build: ## build the static program ./tidemark
 # proofs that run on one goroutine out of the first run, or thin them, and play them whole in the second, in a tenth of the time.
 WHOLE = $(shell grep -rlE --include='*_test.go' 'testkit\.(Race|Thinned|Unraced)' . | xargs -n1 dirname | sort -u)
 
-test: ## run every Go test with the race detector, and the long proofs without it
+test: ## run every Go test with the race detector, the long proofs without it, the vector engine also without assembly
 	$(GO) test -race -timeout 20m ./...
 	$(GO) test -timeout 20m $(WHOLE)
+	$(GO) test -tags purego ./internal/vector/...
 
 test-long: ## the same with larger inputs and more seeds
 	TIDEMARK_TEST_LONG=1 $(GO) test -race -timeout 60m ./...
@@ -75,6 +76,7 @@ $(TOOLS)/staticcheck: tools/go.mod tools/go.sum
 check: lint test ## lint and test: what must pass before a change lands
 	$(GO) mod tidy -diff
 	$(GO) -C tools mod tidy -diff
+	$(GO) -C tools/kernels mod tidy -diff
 
 alerts: ## check the alert rules and run their tests (needs promtool: on the path, or PROMTOOL)
 	@tool="$${PROMTOOL:-$$(command -v promtool)}"; \
