@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,13 +22,14 @@ func TestSuite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var st *mem.Store
-			var dead bool
+			var dead atomic.Bool
 			k := locktest.Kind{
 				Wait: 20 * time.Second,
 				Open: func(t *testing.T) (lock.Locker, lock.Locker) {
-					st, dead = mem.New("t"), false
+					st = mem.New("t")
+					dead.Store(false)
 					one := fault.New(st, fault.Config{Before: func(int, string, string) error {
-						if dead {
+						if dead.Load() {
 							return fault.ErrKilled
 						}
 						return nil
@@ -35,7 +37,7 @@ func TestSuite(t *testing.T) {
 					cfg := Config{Wait: 20 * time.Second, Expire: expire}
 					return New(one, cfg), New(st, cfg)
 				},
-				Kill: func(*testing.T) { dead = true },
+				Kill: func(*testing.T) { dead.Store(true) },
 				Steal: func(t *testing.T) {
 					st.Put(".hoodie/lock", []byte("{}"), time.Now())
 				},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,13 +19,14 @@ import (
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	var st *mem.Store
-	var dead bool
+	var dead atomic.Bool
 	locktest.Run(t, locktest.Kind{
 		Wait: 20 * time.Second, Dies: 300*time.Second + 36*time.Second, Renews: true,
 		Open: func(t *testing.T) (lock.Locker, lock.Locker) {
-			st, dead = mem.New("t"), false
+			st = mem.New("t")
+			dead.Store(false)
 			one := fault.New(st, fault.Config{Before: func(int, string, string) error {
-				if dead {
+				if dead.Load() {
 					return fault.ErrKilled
 				}
 				return nil
@@ -32,7 +34,7 @@ func TestSuite(t *testing.T) {
 			cfg := Config{Wait: 20 * time.Second}
 			return New(one, cfg), New(st, cfg)
 		},
-		Kill: func(*testing.T) { dead = true },
+		Kill: func(*testing.T) { dead.Store(true) },
 		Steal: func(t *testing.T) {
 			st.Put(Path, data{ValidUntil: time.Now().Add(time.Hour).UnixMilli(), Owner: "thief"}.encode(), time.Now())
 		},
@@ -154,9 +156,9 @@ func TestUnknownOutcomes(t *testing.T) {
 			}
 		}
 		// Everything fails for a while: it counts as held until its time is over, not longer.
-		broken := false
+		var broken atomic.Bool
 		layer := fault.New(st, fault.Config{Before: func(int, string, string) error {
-			if broken {
+			if broken.Load() {
 				return fault.ErrUnknown
 			}
 			return nil
@@ -165,16 +167,16 @@ func TestUnknownOutcomes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		broken = true
+		broken.Store(true)
 		time.Sleep(200 * time.Second)
-		broken = false
+		broken.Store(false)
 		if err := h.Check(t.Context()); err != nil {
 			t.Errorf("within its time: %v", err)
 		}
 		time.Sleep(45 * time.Second) // renewed
-		broken = true
+		broken.Store(true)
 		time.Sleep(301 * time.Second)
-		broken = false
+		broken.Store(false)
 		if err := h.Check(t.Context()); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("beyond its time: %v", err)
 		}
