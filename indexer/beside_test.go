@@ -159,6 +159,9 @@ func TestBeside(t *testing.T) {
 					return
 				}
 				tried.Add(1)
+				if testkit.Thinned(i, 8) {
+					return
+				}
 				own := st.Clone()
 				inside := indexAll(t, mdt.Inside(own), v)
 				before := st.Version()

@@ -21,6 +21,7 @@ import (
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/mem"
+	"tidemark/internal/testkit"
 	"tidemark/search"
 	"tidemark/sink"
 	"tidemark/timeline"
@@ -116,6 +117,7 @@ func answersOf(t *testing.T, st storage.Store, queries [][]float64) map[string]a
 // refuses; it never answers anything else. verify reports every one (design, decision 27).
 func TestFlippedBytes(t *testing.T) {
 	t.Parallel()
+	testkit.Unraced(t)
 	flips := 250
 	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
 		flips = 10000
