@@ -75,8 +75,9 @@ type memo struct {
 	aside    error // why the first of asides was set aside; nil if none was
 	fold     foldRule
 
-	steps  Steps          // of the pass at hand
-	report func(reported) // nil: nobody is told
+	steps  Steps               // of the pass at hand
+	report func(reported)      // nil: nobody is told
+	folded func(time.Duration) // the same of folds
 
 	noticed func(requested string) time.Time // nil: no source
 	now     func() time.Time                 // nil: time.Now

@@ -50,12 +50,16 @@ func fold(ctx context.Context, sk Committer) (string, error) {
 	if !sk.memo.fold.due(st) {
 		return "", nil
 	}
+	begun := sk.memo.clock()
 	done, err := sk.Fold(ctx, sink.Fold{Revision: st.Revision, All: st.Refold, Keep: generation.Keeper})
 	if errors.Is(err, storage.ErrStale) { // a *sink.WaitError, too
 		return "", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("fold the logs of the index: %w", err)
+	}
+	if done.ID != "" && sk.memo.folded != nil {
+		sk.memo.folded(sk.memo.clock().Sub(begun))
 	}
 	return done.ID, nil
 }

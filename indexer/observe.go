@@ -21,6 +21,8 @@ type Observer interface {
 	State(table string, all []coverage.IndexStatus)
 	// Pass says that a pass over a table has ended: a look that found nothing to do, or one batch; with what stopped it, or nil.
 	Pass(table string, err error, took time.Duration)
+	// Folded says that a fold of the logs of a table's indexes was made, and how long that took.
+	Folded(table string, took time.Duration)
 }
 
 // CoveredInstant is one commit that has become visible in one index.
@@ -86,6 +88,9 @@ func (Silent) State(string, []coverage.IndexStatus) {}
 // Pass implements Observer.
 func (Silent) Pass(string, error, time.Duration) {}
 
+// Folded implements Observer.
+func (Silent) Folded(string, time.Duration) {}
+
 // Observers tells all of several; nil ones are left out.
 func Observers(all ...Observer) Observer {
 	var out observers
@@ -117,6 +122,12 @@ func (all observers) State(table string, states []coverage.IndexStatus) {
 	}
 }
 
+func (all observers) Folded(table string, took time.Duration) {
+	for _, o := range all {
+		o.Folded(table, took)
+	}
+}
+
 func (all observers) Pass(table string, err error, took time.Duration) {
 	for _, o := range all {
 		o.Pass(table, err, took)
@@ -135,12 +146,13 @@ type reported struct {
 
 // observe makes a committer's batches known to the observer.
 func (o SyncOptions) observe(sk Committer, place mdt.Place) {
-	sk.memo.report, sk.memo.noticed, sk.memo.now = nil, o.noticed, o.Sink.Now
+	sk.memo.report, sk.memo.folded, sk.memo.noticed, sk.memo.now = nil, nil, o.noticed, o.Sink.Now
 	if o.Observer == nil {
 		return
 	}
 	table := cmp.Or(o.Table, place.Store.URL())
 	meter, _ := place.Store.(*Metered)
+	sk.memo.folded = func(took time.Duration) { o.Observer.Folded(table, took) }
 	sk.memo.report = func(r reported) {
 		st := sk.State()
 		r.steps.Visible = time.Now()
