@@ -26,7 +26,8 @@ func orthonormalise(columns [][]float64) {
 	}
 }
 
-// orthonormalisePanels finishes sixteen columns, then takes them out of sixteen later ones at a time, in their order.
+// orthonormalisePanels finishes sixteen columns, then takes them out of sixteen later ones at a time, in their order. It
+// holds each column once: in its panel, then as a column, which is a new slice.
 func orthonormalisePanels(columns [][]float64) {
 	const width = simd.Columns
 	n := len(columns)
@@ -37,15 +38,18 @@ func orthonormalisePanels(columns [][]float64) {
 			for i, x := range c {
 				panels[p][width*i+l] = x
 			}
+			columns[p*width+l] = nil
 		}
 	}
 	for p, panel := range panels {
 		done := columns[p*width : min(n, (p+1)*width)]
-		for l, c := range done {
-			for i := range c {
-				c[i] = panel[width*i+l]
+		for l := range done {
+			done[l] = make([]float64, n)
+			for i := range done[l] {
+				done[l][i] = panel[width*i+l]
 			}
 		}
+		panels[p] = nil
 		for k, c := range done {
 			normalise(c)
 			for _, later := range done[k+1:] {
