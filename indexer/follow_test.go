@@ -578,11 +578,43 @@ func TestStandsBy(t *testing.T) {
 	})
 }
 
+// Where several processes share tables out, one that is another's is not worked on, and is once it is ours.
+func TestOwns(t *testing.T) {
+	t.Parallel()
+	l := late(t, "mor_basic")
+	inBubble(t, func(t *testing.T) {
+		var ours atomic.Bool
+		var asked atomic.Value
+		f := launch(t, indexer.FollowConfig{Owns: func(name string) bool {
+			asked.Store(name)
+			return ours.Load()
+		}}, map[string]storage.Store{"/t": l.st})
+		i := l.commit(t)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if v := f.view("/t"); v.StandsBy == "" || v.Error != "" || v.State != coverage.StateCatchingUp || len(coveredOf(t, l.st)) != 0 {
+			t.Errorf("another's: %+v", v)
+		}
+		if asked.Load() != "mor_basic" {
+			t.Errorf("asked for %v", asked.Load())
+		}
+		ours.Store(true)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if v := f.view("/t"); v.StandsBy != "" || !coveredOf(t, l.st)[i.Requested] {
+			t.Errorf("ours: %+v", v)
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Random schedules of commits with hints that are lost, doubled, late or wrong, of daemons that are killed at any call or stopped, one or
 // two at a time, and of operators that pause and resume: in the end every commit has exactly one marker and the index is that of an undisturbed run.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
-	schedules := 60
+	schedules := 40
 	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
 		schedules = 500
 	}
