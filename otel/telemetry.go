@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/otlptranslator"
 	api "go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
@@ -89,7 +90,7 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 func (t *Telemetry) metrics(ctx context.Context, cfg Config, res *resource.Resource) error {
 	registry := prometheus.NewRegistry()
 	page, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithProducer(t.series), exporter.WithoutScopeInfo(),
-		exporter.WithoutTargetInfo(), exporter.WithoutUnits(), exporter.WithoutCounterSuffixes())
+		exporter.WithoutTargetInfo(), exporter.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithoutSuffixes))
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
 	}
