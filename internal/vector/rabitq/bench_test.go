@@ -1,7 +1,9 @@
 package rabitq
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -114,7 +116,13 @@ func BenchmarkScan(b *testing.B) {
 			}
 			var s Signs
 			s.Set(plane, n, d)
-			f := Factors{FRescale1: 1, Err1: 0.1, ResidualNorm: 3}
+			var columns Columns
+			var kept []int32
+			for range n {
+				for column, x := range map[*[]byte]float32{&columns.Add1: 1, &columns.Rescale1: 1, &columns.Err1: 0.1, &columns.ResidualNorm: 3, &columns.VectorNorm: 1} {
+					*column = binary.LittleEndian.AppendUint32(*column, math.Float32bits(x))
+				}
+			}
 			sums := c.Scan(&s)
 			c.planeDot(plane)
 			w := RowBytes(d)
@@ -131,11 +139,7 @@ func BenchmarkScan(b *testing.B) {
 							s.Set(plane, n, d)
 						}
 					},
-					func() {
-						for i := range n {
-							c.Bound(sums[i], &f)
-						}
-					},
+					func() { kept = c.Keep(kept[:0], sums, &columns, 0, n, 1) },
 					func() {
 						for i := range n {
 							c.planeDot(plane[i*w : (i+1)*w])
