@@ -97,16 +97,6 @@ func (v *BlockView) Factors(i int) rabitq.Factors {
 	return f
 }
 
-// Columns returns the factors that bounds need, of all vectors.
-func (v *BlockView) Columns() rabitq.Columns {
-	array := func(a int) []byte { return v.block.ScalarFactors[4*a*v.n : 4*(a+1)*v.n] }
-	c := rabitq.Columns{Add1: array(0), Rescale1: array(1), Err1: array(2), ResidualNorm: array(5)}
-	if v.shape.VectorNorm {
-		c.VectorNorm = array(6)
-	}
-	return c
-}
-
 func (v *BlockView) factor(array, i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(v.block.ScalarFactors[4*(array*v.n+i):]))
 }

@@ -1,9 +1,7 @@
 package rabitq
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 	"sync"
 	"testing"
 	"time"
@@ -116,13 +114,7 @@ func BenchmarkScan(b *testing.B) {
 			}
 			var s Signs
 			s.Set(plane, n, d)
-			var columns Columns
-			var kept []int32
-			for range n {
-				for column, x := range map[*[]byte]float32{&columns.Add1: 1, &columns.Rescale1: 1, &columns.Err1: 0.1, &columns.ResidualNorm: 3, &columns.VectorNorm: 1} {
-					*column = binary.LittleEndian.AppendUint32(*column, math.Float32bits(x))
-				}
-			}
+			f := Factors{FRescale1: 1, Err1: 0.1, ResidualNorm: 3}
 			sums := c.Scan(&s)
 			c.planeDot(plane)
 			w := RowBytes(d)
@@ -139,7 +131,11 @@ func BenchmarkScan(b *testing.B) {
 							s.Set(plane, n, d)
 						}
 					},
-					func() { kept = c.Keep(kept[:0], sums, &columns, 0, n, 1) },
+					func() {
+						for i := range n {
+							c.Bound(sums[i], &f)
+						}
+					},
 					func() {
 						for i := range n {
 							c.planeDot(plane[i*w : (i+1)*w])

@@ -1,10 +1,8 @@
 package rabitq
 
 import (
-	"encoding/binary"
 	"math"
 
-	"tidemark/internal/vector/kernel"
 	"tidemark/internal/vector/simd"
 )
 
@@ -145,36 +143,4 @@ func (c *ClusterQuery) Bound(sum uint16, f *Factors) float64 {
 	}
 	ip := c.scan.most + float64(c.scan.step*float64(sum))
 	return c.distance(float64(rescale*ip)+float64(float64(f.Err1)*c.wNorm), f.FAdd1, f)
-}
-
-// Columns are the factors of a block's rows that bounds need, a little-endian float32 for each row. VectorNorm may be nil: 0.
-type Columns struct{ Add1, Rescale1, Err1, ResidualNorm, VectorNorm []byte }
-
-// Keep appends the rows from to to−1 whose Bound is not above worst.
-func (c *ClusterQuery) Keep(dst []int32, sums []uint16, f *Columns, from, to int, worst float64) []int32 {
-	at := func(column []byte, i int) float32 {
-		return math.Float32frombits(binary.LittleEndian.Uint32(column[4*i:]))
-	}
-	if !c.scan.usable || c.query.metric != kernel.L2 || c.w2 < 1e-18 {
-		for i := from; i < to; i++ {
-			factors := Factors{FAdd1: at(f.Add1, i), FRescale1: at(f.Rescale1, i), Err1: at(f.Err1, i), ResidualNorm: at(f.ResidualNorm, i)}
-			if f.VectorNorm != nil {
-				factors.VectorNorm = at(f.VectorNorm, i)
-			}
-			if !(c.Bound(sums[i], &factors) > worst) {
-				dst = append(dst, int32(i))
-			}
-		}
-		return dst
-	}
-	// Bound and distance of L2 in one, as they are called for each row.
-	for i := from; i < to; i++ {
-		rescale, n := float64(at(f.Rescale1, i)), float64(at(f.ResidualNorm, i))
-		ip := c.scan.most + float64(c.scan.step*float64(sums[i]))
-		rip := float64(rescale*ip) + float64(float64(at(f.Err1, i))*c.wNorm)
-		if !(c.w2+float64(n*n)-float64(2*rip) > worst && rescale >= 0) {
-			dst = append(dst, int32(i))
-		}
-	}
-	return dst
 }

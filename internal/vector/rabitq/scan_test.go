@@ -1,10 +1,8 @@
 package rabitq
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"tidemark/internal/vector/kernel"
@@ -82,30 +80,11 @@ func FuzzScan(f *testing.F) {
 		}
 		var s Signs
 		s.Set(plane, n, d)
-		var columns Columns
-		var want []int32
-		worst, from := float64(number()), int(count)%5
-		add := func(column *[]byte, x float32) {
-			*column = binary.LittleEndian.AppendUint32(*column, math.Float32bits(x))
-		}
-		defer func() {
-			if got := c.Keep(nil, c.Scan(&s), &columns, min(from, n), n, worst); !slices.Equal(got, want) && !t.Failed() {
-				t.Fatalf("%s, D=%d: kept %v, want %v", m, d, got, want)
-			}
-		}()
 		for i, sum := range c.Scan(&s) {
 			f := Factors{FAdd1: number(), FRescale1: float32(math.Abs(float64(number()))), Err1: float32(math.Abs(float64(number()))),
 				ResidualNorm: number(), VectorNorm: number()}
 			if r.IntN(20) == 0 {
 				f.FRescale1 = -f.FRescale1
-			}
-			add(&columns.Add1, f.FAdd1)
-			add(&columns.Rescale1, f.FRescale1)
-			add(&columns.Err1, f.Err1)
-			add(&columns.ResidualNorm, f.ResidualNorm)
-			add(&columns.VectorNorm, f.VectorNorm)
-			if i >= from && !(c.Bound(sum, &f) > worst) {
-				want = append(want, int32(i))
 			}
 			row := plane[i*w : (i+1)*w]
 			dot, optimistic := c.Pass1(row, &f)
