@@ -122,6 +122,30 @@ func OpenFiles(_ context.Context, place Place, files []DataFile, groups int) (*V
 	return v, nil
 }
 
+// Inherit takes over the files that an older view of the same index has open. Call it before the first use.
+func (v *View) Inherit(old *View) {
+	open := map[DataFile]*viewFile{}
+	for _, g := range old.groups {
+		for _, f := range g.files {
+			open[f.DataFile] = f
+		}
+	}
+	for _, g := range v.groups {
+		for i, f := range g.files {
+			was := open[f.DataFile]
+			if was == nil {
+				continue
+			}
+			g.files[i] = was
+			was.mu.Lock()
+			if was.opened && was.Size <= v.limit {
+				v.held += was.Size
+			}
+			was.mu.Unlock()
+		}
+	}
+}
+
 // Files returns the files of the view, by group and age.
 func (v *View) Files() []DataFile {
 	var out []DataFile
