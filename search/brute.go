@@ -5,79 +5,109 @@ import (
 	"hash/maphash"
 	"slices"
 
+	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/table"
 )
 
 // bruteForce is the exact scan of a snapshot: the oracle of every other mode, and the answer where there is no record
-// index or the index may not be used.
+// index or the index may not be used. It reads each row once for all queries.
 type bruteForce struct {
 	// scan reads every row of the snapshot, in the same order each time.
 	scan    func(ctx context.Context, c table.Columns, fn found) error
 	within  map[string]bool // partitions that the answer is limited to, where the scan reads more; nil: all that it reads
-	query   *query
-	column  string
+	asks    []*ask
+	column  avrox.Vector
 	columns []string
 	k       int
-	stats   *Stats
+
+	read int // rows
 }
 
-// run returns the k nearest rows. A record key that the table holds more than once counts as the row written last
+// run sets the k nearest rows of each query. A record key that the table holds more than once counts as the row written last
 // (design, decision 17); finding that out takes two more scans, which only such a table pays.
-func (b *bruteForce) run(ctx context.Context) ([]Result, error) {
+func (b *bruteForce) run(ctx context.Context) error {
 	hashes := &hashes{seed: maphash.MakeSeed()}
 	results, err := b.nearest(ctx, func(_ int, row table.Row) bool {
 		hashes.add(row.Key)
 		return true
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	doubled := hashes.doubled()
-	if len(doubled) == 0 {
-		return results, nil
+	if doubled := hashes.doubled(); len(doubled) > 0 {
+		losers, err := b.losers(ctx, func(key string) bool { return doubled[maphash.String(hashes.seed, key)] })
+		if err != nil {
+			return err
+		}
+		if len(losers) > 0 {
+			if results, err = b.nearest(ctx, func(n int, _ table.Row) bool { return !losers[n] }); err != nil {
+				return err
+			}
+		}
 	}
-	losers, err := b.losers(ctx, func(key string) bool { return doubled[maphash.String(hashes.seed, key)] })
-	if err != nil || len(losers) == 0 {
-		return results, err
+	for i, a := range b.asks {
+		a.answer.Complete, a.answer.Stats.RowsRead = true, b.read
+		a.answer.Results = append(a.answer.Results, results[i].rows...)
 	}
-	return b.nearest(ctx, func(n int, _ table.Row) bool { return !losers[n] })
+	return nil
+}
+
+// nearestRows gathers rows until there are many more than k, then all but the best k are dropped.
+type nearestRows struct {
+	rows    []Result
+	k       int
+	bounded bool
+	worst   float64
+}
+
+func (n *nearestRows) add(r Result) {
+	if n.rows = append(n.rows, r); len(n.rows) >= 2*n.k+64 {
+		n.shrink()
+	}
+}
+
+func (n *nearestRows) shrink() {
+	sortResults(n.rows)
+	if len(n.rows) > n.k {
+		clear(n.rows[n.k:])
+		n.rows = n.rows[:n.k]
+	}
+	if len(n.rows) == n.k {
+		n.bounded, n.worst = true, n.rows[n.k-1].Distance
+	}
 }
 
 // nearest scans once and ranks the rows that keep lets through; n counts the rows of the scan.
-func (b *bruteForce) nearest(ctx context.Context, keep func(n int, row table.Row) bool) ([]Result, error) {
-	var found []Result
-	// Rows gather until there are many more than k, then all but the best k are dropped.
-	room := 2*b.k + 1024
-	bounded, worst := false, 0.0
-	shrink := func() {
-		sortResults(found)
-		if len(found) > b.k {
-			clear(found[b.k:])
-			found = found[:b.k]
-		}
-		if len(found) == b.k {
-			bounded, worst = true, found[b.k-1].Distance
-		}
+func (b *bruteForce) nearest(ctx context.Context, keep func(n int, row table.Row) bool) ([]nearestRows, error) {
+	best := make([]nearestRows, len(b.asks))
+	for i := range best {
+		best[i].k = b.k
 	}
+	v := newStored(b.asks[0].query.metric, b.column)
 	n := 0
-	err := b.scan(ctx, table.Columns{Vectors: []string{b.column}, Others: b.columns}, func(row table.Row, _ table.Written) error {
+	err := b.scan(ctx, table.Columns{Vectors: []string{b.column.Column}, Others: b.columns}, func(row table.Row, _ table.Written) error {
 		n++
-		b.stats.RowsRead++
-		if !keep(n-1, row) || b.within != nil && !b.within[row.Partition] {
+		b.read++
+		if !keep(n-1, row) || b.within != nil && !b.within[row.Partition] || !v.set(row.Vectors[0]) {
 			return nil
 		}
-		d, ok := b.query.distance(row.Vectors[0])
-		if !ok || bounded && d > worst {
-			return nil
+		var others map[string]any
+		for i, a := range b.asks {
+			d := a.query.distance(v)
+			if best[i].bounded && d > best[i].worst {
+				continue
+			}
+			if others == nil {
+				others = rowOf(b.columns, row.Others)
+			}
+			best[i].add(Result{Key: row.Key, Partition: row.Partition, Distance: d, Row: others})
 		}
-		found = append(found, Result{Key: row.Key, Partition: row.Partition, Distance: d, Row: rowOf(b.columns, row.Others)})
-		if len(found) >= room {
-			shrink()
-		}
-		return nil
+		return ctx.Err()
 	})
-	shrink()
-	return found, err
+	for i := range best {
+		best[i].shrink()
+	}
+	return best, err
 }
 
 // losers returns the rows of the scan that are not the last written copy of their key.

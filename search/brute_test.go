@@ -14,7 +14,7 @@ import (
 	"tidemark/internal/vector/kernel"
 )
 
-func stored(v ...float32) []byte {
+func storedRaw(v ...float32) []byte {
 	var raw []byte
 	for _, x := range v {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
@@ -25,13 +25,14 @@ func stored(v ...float32) []byte {
 // overRows scans rows from memory; scans counts how often.
 func overRows(t *testing.T, rows []table.Row, k int, scans *int) ([]Result, *Stats) {
 	t.Helper()
-	q, err := newQuery(kernel.L2, avrox.Vector{Column: "v", Dim: 1, Element: avrox.ElementFloat}, []float64{0})
+	column := avrox.Vector{Column: "v", Dim: 1, Element: avrox.ElementFloat}
+	q, err := newQuery(kernel.L2, column, []float64{0})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stats := &Stats{}
+	a := &ask{query: q, answer: &Answer{}}
 	completion := func(requested string) string { return map[string]string{"1": "5", "2": "4", "3": "5"}[requested] }
-	b := &bruteForce{query: q, column: "v", columns: []string{"n"}, k: k, stats: stats,
+	b := &bruteForce{asks: []*ask{a}, column: column, columns: []string{"n"}, k: k,
 		scan: func(_ context.Context, _ table.Columns, fn found) error {
 			*scans++
 			for n, r := range rows {
@@ -41,11 +42,10 @@ func overRows(t *testing.T, rows []table.Row, k int, scans *int) ([]Result, *Sta
 			}
 			return nil
 		}}
-	got, err := b.run(t.Context())
-	if err != nil {
+	if err := b.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return got, stats
+	return a.answer.Results, &a.answer.Stats
 }
 
 func TestBruteForceRanksEveryRow(t *testing.T) {
@@ -53,13 +53,13 @@ func TestBruteForceRanksEveryRow(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	rows := []table.Row{
 		{Key: "null", Vectors: [][]byte{nil}, Others: []any{0}},
-		{Key: "nan", Vectors: [][]byte{stored(float32(math.NaN()))}, Others: []any{0}},
+		{Key: "nan", Vectors: [][]byte{storedRaw(float32(math.NaN()))}, Others: []any{0}},
 	}
 	var want []Result
 	for i := range 5000 { // more than the room for rows that wait to be sorted
 		x := float32(r.IntN(800)) // many equal distances
 		key := fmt.Sprintf("k%04d", i)
-		rows = append(rows, table.Row{Key: key, Partition: "p", Vectors: [][]byte{stored(x)}, Others: []any{i}})
+		rows = append(rows, table.Row{Key: key, Partition: "p", Vectors: [][]byte{storedRaw(x)}, Others: []any{i}})
 		want = append(want, Result{Key: key, Partition: "p", Distance: float64(x) * float64(x)})
 	}
 	sortResults(want)
@@ -79,7 +79,7 @@ func TestBruteForceRanksEveryRow(t *testing.T) {
 func TestBruteForceTakesTheLastCopyOfAKey(t *testing.T) {
 	t.Parallel()
 	row := func(key, commit string, x float32) table.Row {
-		return table.Row{Key: key, CommitTime: commit, Vectors: [][]byte{stored(x)}}
+		return table.Row{Key: key, CommitTime: commit, Vectors: [][]byte{storedRaw(x)}}
 	}
 	for _, c := range []struct {
 		name string

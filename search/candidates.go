@@ -1,10 +1,13 @@
 package search
 
 import (
+	"bytes"
 	"cmp"
-	"container/heap"
+	"math"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"tidemark/delta"
 )
@@ -27,58 +30,130 @@ func compareCandidates(a, b candidate) int {
 	)
 }
 
-// best keeps the limit best candidates.
+// hit is a posting that may become a candidate: where it is in its cluster, and how good. Its score is its estimate, or
+// the distance that the bound of pass 1 allows if that is greater. So what pass 1 drops for its bound could not have stayed by its
+// score either, and the best hits are the same in whatever order, and by however many goroutines, postings are scored.
+type hit struct {
+	score, estimate float64
+	block           *block // nil: of a delta
+	delta           *deltaPosting
+	row             int32
+}
+
+func (h *hit) key() []byte {
+	if h.block != nil {
+		return h.block.view.RecordKeyBytes(int(h.row))
+	}
+	return h.delta.key
+}
+
+func (h *hit) locator() delta.Locator {
+	if h.block != nil {
+		return h.block.view.Locator(int(h.row))
+	}
+	return h.delta.locator
+}
+
+// worse orders by score; keys and places, which are looked at for ties only, make the order whole.
+func (h *hit) worse(o *hit) bool {
+	if h.score != o.score {
+		return h.score > o.score
+	}
+	if d := bytes.Compare(h.key(), o.key()); d != 0 {
+		return d > 0
+	}
+	a, b := h.locator(), o.locator()
+	return cmp.Or(strings.Compare(a.Partition, b.Partition), strings.Compare(a.FileID, b.FileID), cmp.Compare(a.Position, b.Position)) > 0
+}
+
+// best keeps the best hits of one query: limit of them, and one more, which tells that they are not all. It is safe for
+// concurrent use.
 type best struct {
-	limit   int
-	heap    worstFirst
-	dropped bool // some candidate was left out or pushed out
+	limit int
+	bound atomic.Uint64 // bits of the score that a further hit must not exceed; +Inf until there is one
+
+	mu    sync.Mutex
+	worst []hit // guarded by mu: a heap, the worst on top
 }
 
-// worst returns the estimate that a further candidate must not exceed, and whether there is such a bound.
-func (b *best) worst() (float64, bool) {
-	if len(b.heap) < b.limit {
-		return 0, false
-	}
-	return b.heap[0].estimate, true
+func newBest(limit int) *best {
+	b := &best{limit: limit}
+	b.bound.Store(math.Float64bits(math.Inf(1)))
+	return b
 }
 
-func (b *best) offer(c candidate) {
-	if len(b.heap) < b.limit {
-		heap.Push(&b.heap, c)
-		return
-	}
-	b.dropped = true
-	if compareCandidates(c, b.heap[0]) < 0 {
-		b.heap[0] = c
-		heap.Fix(&b.heap, 0)
-	}
-}
+// most is the score that a further hit must not exceed.
+func (b *best) most() float64 { return math.Float64frombits(b.bound.Load()) }
 
-// sorted returns the candidates, best first, one for each record key.
-func (b *best) sorted() []candidate {
-	slices.SortFunc(b.heap, compareCandidates)
-	seen := make(map[string]struct{}, len(b.heap))
-	out := make([]candidate, 0, len(b.heap))
-	for _, c := range b.heap {
-		if _, dup := seen[c.key]; dup {
-			continue
+// offer takes over the best of some hits.
+func (b *best) offer(hits []hit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range hits {
+		h := &hits[i]
+		switch {
+		case len(b.worst) <= b.limit:
+			b.worst = append(b.worst, *h)
+			b.up(len(b.worst) - 1)
+		case b.worst[0].worse(h):
+			b.worst[0] = *h
+			b.down(0)
 		}
-		seen[c.key] = struct{}{}
-		out = append(out, c)
 	}
-	return out
+	if len(b.worst) > b.limit {
+		b.bound.Store(math.Float64bits(b.worst[0].score))
+	}
 }
 
-// worstFirst is a heap with the worst candidate on top.
-type worstFirst []candidate
+func (b *best) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !b.worst[i].worse(&b.worst[parent]) {
+			return
+		}
+		b.worst[i], b.worst[parent] = b.worst[parent], b.worst[i]
+		i = parent
+	}
+}
 
-func (h worstFirst) Len() int           { return len(h) }
-func (h worstFirst) Less(i, j int) bool { return compareCandidates(h[i], h[j]) > 0 }
-func (h worstFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *worstFirst) Push(x any)        { *h = append(*h, x.(candidate)) }
-func (h *worstFirst) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
+func (b *best) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(b.worst) {
+			return
+		}
+		if child+1 < len(b.worst) && b.worst[child+1].worse(&b.worst[child]) {
+			child++
+		}
+		if !b.worst[child].worse(&b.worst[i]) {
+			return
+		}
+		b.worst[i], b.worst[child] = b.worst[child], b.worst[i]
+		i = child
+	}
+}
+
+// take returns the candidates that skip does not name, best first, one for each record key, and whether they are all there are.
+// The hits are gone afterwards.
+func (b *best) take(skip map[string]struct{}) (found []candidate, all bool) {
+	all = len(b.worst) <= b.limit
+	if !all { // the one more
+		b.worst[0] = b.worst[len(b.worst)-1]
+		b.worst = b.worst[:len(b.worst)-1]
+	}
+	found = make([]candidate, 0, len(b.worst))
+	for i := range b.worst {
+		h := &b.worst[i]
+		if _, old := skip[string(h.key())]; !old {
+			found = append(found, candidate{key: string(h.key()), locator: h.locator(), estimate: h.estimate})
+		}
+	}
+	b.worst = nil
+	slices.SortFunc(found, compareCandidates)
+	seen := make(map[string]struct{}, len(found))
+	return slices.DeleteFunc(found, func(c candidate) bool {
+		_, twice := seen[c.key]
+		seen[c.key] = struct{}{}
+		return twice
+	}), all
 }

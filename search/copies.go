@@ -65,57 +65,58 @@ func (c *copies) last(ctx context.Context, at map[table.Group]map[string]bool) (
 	return rows, written, nil
 }
 
-// copied turns the candidates whose keys have copies into results and returns the others.
-func (e *engine) copied(ctx context.Context, found []candidate, where map[string]table.Group) ([]candidate, error) {
+// copied turns the candidates whose keys have copies into results and returns their keys. Where a key's row may be is asked of the
+// postings of all queries together.
+func (e *engine) copied(ctx context.Context, asks []*ask, where map[string]table.Group) (map[string]bool, error) {
 	if e.copies == nil {
-		return found, nil
+		return nil, nil
 	}
-	var apart, others []candidate
+	apart := map[string]bool{}
 	at := map[table.Group]map[string]bool{}
-	for _, c := range found {
-		g, there := where[c.key]
-		places := e.copies.places(c, g, there)
-		if places == nil {
-			others = append(others, c)
-			continue
-		}
-		apart = append(apart, c)
-		for _, p := range places {
-			if at[p] == nil {
-				at[p] = map[string]bool{}
+	for _, a := range asks {
+		for _, c := range a.found {
+			g, there := where[c.key]
+			for _, p := range e.copies.places(c, g, there) {
+				apart[c.key] = true
+				if at[p] == nil {
+					at[p] = map[string]bool{}
+				}
+				at[p][c.key] = true
 			}
-			at[p][c.key] = true
 		}
 	}
 	if len(apart) == 0 {
-		return found, nil
+		return nil, nil
 	}
-	e.answer.Stats.Copied += len(apart)
 	rows, written, err := e.copies.last(ctx, at)
 	if err != nil {
 		return nil, fmt.Errorf("read copies of record keys: %w", err)
 	}
-	for _, c := range apart {
-		row, ok := rows[c.key]
-		if !ok {
-			e.answer.Stats.Dead++
-			continue
+	v := newStored(e.generation.Metric, e.column)
+	for _, a := range asks {
+		for _, c := range a.found {
+			if !apart[c.key] {
+				continue
+			}
+			a.answer.Stats.Copied++
+			row, ok := rows[c.key]
+			if !ok {
+				a.answer.Stats.Dead++
+				continue
+			}
+			if !v.set(row.Vectors[0]) || e.partitions != nil && !e.partitions[row.Partition] {
+				continue
+			}
+			r := Result{Key: c.key, Partition: row.Partition, Distance: c.estimate}
+			if e.rerank {
+				r.Distance, r.Row = a.query.distance(v), rowOf(e.columns, row.Others)
+			} else {
+				g := written[c.key].Group
+				c.locator.Partition, c.locator.FileID, c.locator.Position, c.locator.BaseInstant = g.Partition, g.FileID, -1, ""
+				a.places[c.key] = c
+			}
+			a.answer.Results = append(a.answer.Results, r)
 		}
-		d, ok := e.query.distance(row.Vectors[0])
-		if !ok || e.partitions != nil && !e.partitions[row.Partition] {
-			continue
-		}
-		if !e.rerank {
-			d = c.estimate
-			g := written[c.key].Group
-			c.locator.Partition, c.locator.FileID, c.locator.Position, c.locator.BaseInstant = g.Partition, g.FileID, -1, ""
-			e.places[c.key] = c
-		}
-		r := Result{Key: c.key, Partition: row.Partition, Distance: d}
-		if e.rerank {
-			r.Row = rowOf(e.columns, row.Others)
-		}
-		e.answer.Results = append(e.answer.Results, r)
 	}
-	return others, nil
+	return apart, nil
 }

@@ -110,7 +110,7 @@ func decide(mode Mode, policy Policy, s situation) (Mode, string, error) {
 	case !s.recordIndex:
 		return BruteForce, "the table has no record index", nil
 	case s.short:
-		return unusable(fmt.Sprintf("the query vector is shorter than %g, so codes say nothing about its distances", minNorm),
+		return unusable(fmt.Sprintf("the query vector is shorter than %g, so codes say nothing about its distances", 2*minNorm),
 			"search with --mode brute_force, which compares with every row", ErrUsage)
 	}
 	return mode, "", nil

@@ -3,12 +3,18 @@ package search
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"tidemark/generation"
+	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/vector/ivf"
 	"tidemark/internal/vector/rabitq"
@@ -17,82 +23,152 @@ import (
 // maxRerank is how many candidates a query looks up at most (RFC-109 section 6); a larger K raises it.
 const maxRerank = 10_000
 
+// candidatesAtOnce bounds the candidates of the queries that are answered together, and with them the memory: about 300 bytes each.
+const candidatesAtOnce = 500_000
+
 // locator says where rows live at the pinned snapshot: the record index. Absent keys are dead.
 type locator interface {
 	locate(ctx context.Context, keys []string) (map[string]table.Group, error)
 }
 
-// fetcher reads rows of one file slice at the pinned snapshot. fn is called at most once for each wanted key.
+// fetcher reads rows of one file slice at the pinned snapshot. fn is called at most once for each wanted key, whose vector it may
+// keep. mismatched are the keys of which a position showed another row. Safe for concurrent use.
 type fetcher interface {
-	fetch(ctx context.Context, g table.Group, wanted []candidate, fn func(row table.Row) error) error
+	fetch(ctx context.Context, g table.Group, wanted []candidate, fn func(row table.Row) error) (mismatched []string, err error)
 }
 
-// engine answers one query from the index.
+// engine answers queries from the index, all of them together: each cluster is read once in a round for all queries that probe
+// it, the record index is asked once in a round, and each file group is read once.
 type engine struct {
 	generation *generation.Generation
-	view       postings
+	column     avrox.Vector
+	clusters   func(ctx context.Context, id int) (*cluster, error) // safe for concurrent use
 	live       locator
 	rows       fetcher
-	copies     *copies // of record keys that live more than once
-	query      *query
-	rotated    *rabitq.Query
+	copies     *copies         // of record keys that live more than once
 	partitions map[string]bool // nil: all
 	columns    []string
 	k, nprobes int
 	rerank     bool
-	answer     *Answer
-
-	places map[string]candidate // where the rows of an approximate answer live
 }
 
-// run probes, ranks and refills. It stops with K rows, or when every posting of every cluster has been looked at, or at
-// the bound of candidates.
-func (e *engine) run(ctx context.Context) error {
-	g := e.generation
-	most := max(maxRerank, e.k)
-	limit := min(most, max(e.k, g.Options.RefineFactor*min(e.k, most)))
-	order := ivf.ProbeOrder(g.Metric, g.Centroids, g.K, g.Dim, e.query.index, g.K)
-	probes := min(e.nprobes, g.K)
-	judged := map[string]struct{}{}
-	e.places = map[string]candidate{}
-	for {
-		e.answer.Stats.Rounds++
-		e.answer.Stats.Clusters = probes
-		found, all, err := e.collect(ctx, order[:probes], limit)
-		if err != nil {
-			return &indexError{err: err}
-		}
-		found = slices.DeleteFunc(found, func(c candidate) bool { _, old := judged[c.key]; return old })
-		for _, c := range found {
-			judged[c.key] = struct{}{}
-		}
-		if err := e.judge(ctx, found); err != nil {
+// ask is one query and what is known of its answer.
+type ask struct {
+	query   *query
+	rotated *rabitq.Query
+	answer  *Answer
+
+	order  []int // clusters, nearest first
+	probes int   // of those, probed in this round
+	limit  int   // candidates of this round
+	best   *best
+	judged map[string]struct{}  // candidates of earlier rounds
+	found  []candidate          // of this round
+	all    bool                 // there are no more in the probed clusters
+	places map[string]candidate // where the rows of an approximate answer live
+	done   bool
+}
+
+// limits returns how many candidates a query looks at in its first round and at most.
+func (e *engine) limits() (first, most int) {
+	most = max(maxRerank, e.k)
+	return min(most, max(e.k, e.generation.Options.RefineFactor*min(e.k, most))), most
+}
+
+// run answers queries, as many at once as memory allows. If the deadline comes, answers that have rows are cut short and say so; without
+// any row it is the error.
+func (e *engine) run(ctx context.Context, asks []*ask) error {
+	first, _ := e.limits()
+	for at, together := 0, max(1, candidatesAtOnce/first); at < len(asks); at += together {
+		err := e.together(ctx, asks[at:min(len(asks), at+together)])
+		if err != nil && !e.cutShort(ctx, asks) {
 			return err
 		}
-		switch {
-		case len(e.answer.Results) >= e.k:
-			e.answer.Complete = true
-			return nil
-		case !all && limit < most:
-			limit = min(most, 2*limit)
-		case !all:
-			e.incomplete("stopped after %d candidates", len(judged))
-			return nil
-		case probes < g.K:
-			probes = min(g.K, 2*probes)
-		default:
-			e.answer.Complete = e.answer.Stats.Unresolved == 0
-			if !e.answer.Complete {
-				e.incomplete("the record index names %d rows that their file groups do not hold", e.answer.Stats.Unresolved)
-			}
+		if err != nil {
 			return nil
 		}
 	}
+	return nil
 }
 
-func (e *engine) incomplete(format string, args ...any) {
-	e.answer.Complete = false
-	e.answer.because(format, args...)
+// cutShort marks the answers that the deadline found unfinished. It reports false if that is not what happened, or if no row is known.
+func (e *engine) cutShort(ctx context.Context, asks []*ask) bool {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !slices.ContainsFunc(asks, func(a *ask) bool { return len(a.answer.Results) > 0 }) {
+		return false
+	}
+	for _, a := range asks {
+		if !a.done {
+			a.best, a.found, a.judged = nil, nil, nil
+			a.incomplete("the deadline came after %d candidates: nearer rows may be missing", a.answer.Stats.Candidates)
+		}
+	}
+	return true
+}
+
+// together answers queries in rounds. Each stops with K rows, or when every posting of every cluster has been looked at, or at the
+// bound of candidates.
+func (e *engine) together(ctx context.Context, asks []*ask) error {
+	first, _ := e.limits()
+	for _, a := range asks {
+		a.limit, a.probes = first, min(e.nprobes, e.generation.K)
+		a.places = map[string]candidate{}
+	}
+	for open := asks; len(open) > 0; {
+		if err := e.collect(ctx, open); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			return &indexError{err: err}
+		}
+		if err := e.judge(ctx, open); err != nil {
+			return err
+		}
+		var next []*ask
+		for _, a := range open {
+			if e.settle(a); !a.done {
+				next = append(next, a)
+			}
+		}
+		open = next
+	}
+	return nil
+}
+
+// settle decides whether a query needs another round, and how wide.
+func (e *engine) settle(a *ask) {
+	g, stats := e.generation, &a.answer.Stats
+	_, most := e.limits()
+	switch {
+	case len(a.answer.Results) >= e.k:
+		a.answer.Complete, a.done = true, true
+	case !a.all && a.limit < most:
+		a.limit = min(most, 2*a.limit)
+	case !a.all:
+		a.incomplete("stopped after %d candidates", stats.Candidates)
+		a.done = true
+	case a.probes < g.K:
+		a.probes = min(g.K, 2*a.probes)
+	default:
+		a.done = true
+		a.answer.Complete = stats.Unresolved == 0
+		if !a.answer.Complete {
+			a.incomplete("the record index names %d rows that their file groups do not hold", stats.Unresolved)
+		}
+	}
+	if !a.done {
+		if a.judged == nil {
+			a.judged = make(map[string]struct{}, len(a.found))
+		}
+		for _, c := range a.found {
+			a.judged[c.key] = struct{}{}
+		}
+	}
+	a.found = nil
+}
+
+func (a *ask) incomplete(format string, args ...any) {
+	a.answer.Complete = false
+	a.answer.because(format, args...)
 }
 
 // because adds a reason to the answer.
@@ -103,124 +179,136 @@ func (a *Answer) because(format string, args ...any) {
 	a.Reason += fmt.Sprintf(format, args...)
 }
 
-// collect returns the limit best candidates of the clusters, best first, and whether they are all there are.
-func (e *engine) collect(ctx context.Context, clusters []int, limit int) (found []candidate, all bool, err error) {
+// collect sets the best candidates of each query. A cluster is read once and scored for all queries that probe it; clusters are read by
+// several goroutines, those first that are nearest to a query.
+func (e *engine) collect(ctx context.Context, asks []*ask) error {
 	g := e.generation
-	e.answer.Stats.Scanned, e.answer.Stats.Pruned = 0, 0
-	s := &scanner{view: e.view, generation: g.Number, shape: g.Shape(), partitions: e.partitions,
-		best: &best{limit: limit}, stats: &e.answer.Stats}
-	for _, c := range clusters {
-		if err := s.cluster(ctx, c, e.rotated.Cluster(g.Rotated[c*g.Dim:(c+1)*g.Dim])); err != nil {
-			return nil, false, err
+	probed := map[int][]*ask{}
+	rank := map[int]int{}
+	for _, a := range asks {
+		a.best = newBest(a.limit)
+		stats := &a.answer.Stats
+		stats.Rounds++
+		stats.Clusters, stats.Scanned, stats.Pruned = a.probes, 0, 0
+		if len(a.order) < a.probes {
+			a.order = ivf.ProbeOrder(g.Metric, g.Centroids, g.K, g.Dim, a.query.index, a.probes)
+		}
+		for i, c := range a.order[:a.probes] {
+			if old, seen := rank[c]; !seen || i < old {
+				rank[c] = i
+			}
+			probed[c] = append(probed[c], a)
 		}
 	}
-	return s.best.sorted(), !s.best.dropped, nil
+	ids := slices.SortedFunc(maps.Keys(probed), func(a, b int) int { return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b)) })
+	var mu sync.Mutex // guards the answers' stats
+	scanners := sync.Pool{New: func() any { return &scanner{shape: g.Shape(), partitions: e.partitions} }}
+	err := each(ctx, len(ids), func(ctx context.Context, i int) error {
+		id := ids[i]
+		c, err := e.clusters(ctx, id)
+		if err != nil {
+			return err
+		}
+		s := scanners.Get().(*scanner)
+		defer scanners.Put(s)
+		for _, a := range probed[id] {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			scanned, pruned, err := s.cluster(c, a.rotated.Cluster(g.Rotated[id*g.Dim:(id+1)*g.Dim]), a.best)
+			if err != nil {
+				return fmt.Errorf("score cluster %d: %w", id, err)
+			}
+			mu.Lock()
+			a.answer.Stats.Scanned += scanned
+			a.answer.Stats.Pruned += pruned
+			mu.Unlock()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, a := range asks {
+		a.found, a.all = a.best.take(a.judged)
+		a.best = nil
+	}
+	return nil
+}
+
+// each calls fn for 0 to n−1, in that order, by as many goroutines as there are processors; the first error ends it.
+func each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
+	if n == 1 {
+		return fn(ctx, 0)
+	}
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := 0; i < n && inner.Err() == nil; i++ {
+		group.Go(func() error { return fn(inner, i) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // judge asks the record index for the candidates in one batch, drops the dead, and turns the rest into results: by
 // exact distance of their own rows, or by estimate.
-func (e *engine) judge(ctx context.Context, found []candidate) error {
-	if len(found) == 0 {
+func (e *engine) judge(ctx context.Context, asks []*ask) error {
+	var keys []string
+	known := map[string]struct{}{}
+	for _, a := range asks {
+		a.answer.Stats.Candidates += len(a.found)
+		for _, c := range a.found {
+			if _, twice := known[c.key]; !twice {
+				known[c.key] = struct{}{}
+				keys = append(keys, c.key)
+			}
+		}
+	}
+	if len(keys) == 0 {
 		return nil
 	}
-	keys := make([]string, len(found))
-	for i, c := range found {
-		keys[i] = c.key
-	}
-	stats := &e.answer.Stats
-	stats.Candidates += len(found)
 	where, err := e.live.locate(ctx, keys)
 	if err != nil {
 		return fmt.Errorf("look up %d candidates: %w", len(keys), err)
 	}
-	found, err = e.copied(ctx, found, where)
+	apart, err := e.copied(ctx, asks, where)
 	if err != nil {
 		return err
 	}
-	byGroup := map[table.Group][]candidate{}
-	for _, c := range found {
-		g, ok := where[c.key]
-		if !ok {
-			stats.Dead++
-			continue
+	wanted := wantedRows{}
+	for _, a := range asks {
+		for _, c := range a.found {
+			if apart[c.key] {
+				continue
+			}
+			g, ok := where[c.key]
+			if !ok {
+				a.answer.Stats.Dead++
+				continue
+			}
+			if g.Partition != c.locator.Partition || g.FileID != c.locator.FileID {
+				a.answer.Stats.Moved++
+				c.locator.Position, c.locator.BaseInstant = -1, "" // the hint is void: find the row by its key
+			}
+			if e.partitions != nil && !e.partitions[g.Partition] {
+				continue
+			}
+			c.locator.Partition, c.locator.FileID = g.Partition, g.FileID
+			if !e.rerank {
+				a.answer.Results = append(a.answer.Results, Result{Key: c.key, Partition: g.Partition, Distance: c.estimate})
+				a.places[c.key] = c
+				continue
+			}
+			wanted.add(g, c, a)
 		}
-		if g.Partition != c.locator.Partition || g.FileID != c.locator.FileID {
-			stats.Moved++
-			c.locator.Position, c.locator.BaseInstant = -1, "" // the hint is void: find the row by its key
-		}
-		if e.partitions != nil && !e.partitions[g.Partition] {
-			continue
-		}
-		c.locator.Partition, c.locator.FileID = g.Partition, g.FileID
-		if !e.rerank {
-			e.answer.Results = append(e.answer.Results, Result{Key: c.key, Partition: g.Partition, Distance: c.estimate})
-			e.places[c.key] = c
-			continue
-		}
-		byGroup[g] = append(byGroup[g], c)
 	}
-	for _, g := range slices.SortedFunc(maps.Keys(byGroup), compareGroups) {
-		if err := e.rank(ctx, g, byGroup[g]); err != nil {
-			return err
-		}
+	err = e.rank(ctx, wanted)
+	for _, a := range asks {
+		sortResults(a.answer.Results)
 	}
-	sortResults(e.answer.Results)
-	return nil
-}
-
-// rank fetches the rows of one file group and adds their exact distances.
-func (e *engine) rank(ctx context.Context, g table.Group, wanted []candidate) error {
-	got := 0
-	err := e.rows.fetch(ctx, g, wanted, func(row table.Row) error {
-		got++
-		if row.Position < 0 {
-			e.answer.Stats.LogResidentFinalists++
-		}
-		if d, ok := e.query.distance(row.Vectors[0]); ok {
-			e.answer.Results = append(e.answer.Results, Result{Key: row.Key, Partition: row.Partition, Distance: d,
-				Row: rowOf(e.columns, row.Others)})
-		}
-		return nil
-	})
-	e.answer.Stats.Unresolved += len(wanted) - got
 	return err
-}
-
-// attach reads the columns asked for into an approximate answer. A row that is not where the record index says is
-// dropped, and the answer is not complete.
-func (e *engine) attach(ctx context.Context) error {
-	byGroup := map[table.Group][]candidate{}
-	for _, r := range e.answer.Results {
-		c := e.places[r.Key]
-		g := table.Group{Partition: c.locator.Partition, FileID: c.locator.FileID}
-		byGroup[g] = append(byGroup[g], c)
-	}
-	rows := map[string]map[string]any{}
-	for _, g := range slices.SortedFunc(maps.Keys(byGroup), compareGroups) {
-		if err := e.rows.fetch(ctx, g, byGroup[g], func(row table.Row) error {
-			rows[row.Key] = rowOf(e.columns, row.Others)
-			return nil
-		}); err != nil {
-			return err
-		}
-	}
-	kept := e.answer.Results[:0]
-	for _, r := range e.answer.Results {
-		var ok bool
-		if r.Row, ok = rows[r.Key]; ok {
-			kept = append(kept, r)
-		}
-	}
-	if missing := len(e.answer.Results) - len(kept); missing > 0 {
-		e.answer.Stats.Unresolved += missing
-		e.incomplete("the record index names %d rows that their file groups do not hold", missing)
-	}
-	e.answer.Results = kept
-	return nil
-}
-
-func compareGroups(a, b table.Group) int {
-	return cmp.Or(strings.Compare(a.Partition, b.Partition), strings.Compare(a.FileID, b.FileID))
 }
 
 func sortResults(results []Result) {

@@ -141,24 +141,30 @@ func (w *world) locate(_ context.Context, keys []string) (map[string]table.Group
 	return out, nil
 }
 
-func (w *world) fetch(_ context.Context, g table.Group, wanted []candidate, fn func(table.Row) error) error {
+func (w *world) fetch(_ context.Context, g table.Group, wanted []candidate, fn func(table.Row) error) ([]string, error) {
 	for _, c := range wanted {
 		if row, ok := w.rows[c.key]; ok && row.Partition == g.Partition {
 			if err := fn(row); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-func (w *world) engine(t testing.TB, q []float32, k, nprobes int) *engine {
+// one is an engine with one query.
+type one struct {
+	*engine
+	ask *ask
+}
+
+func (w *world) ask(t testing.TB, q []float32) *ask {
 	t.Helper()
 	wide := make([]float64, len(q))
 	for i, x := range q {
 		wide[i] = float64(x)
 	}
-	query, err := newQuery(w.g.Metric, avrox.Vector{Column: "v", Dim: dim, Element: avrox.ElementFloat}, wide)
+	query, err := newQuery(w.g.Metric, column, wide)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,17 +172,28 @@ func (w *world) engine(t testing.TB, q []float32, k, nprobes int) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &engine{generation: w.g, view: w, live: w, rows: w, query: query, rotated: rotated, k: k, nprobes: nprobes,
-		rerank: true, answer: &Answer{}}
+	return &ask{query: query, rotated: rotated, answer: &Answer{}}
 }
 
-func (e *engine) must(t testing.TB) *Answer {
+var column = avrox.Vector{Column: "v", Dim: dim, Element: avrox.ElementFloat}
+
+func (w *world) engine(t testing.TB, q []float32, k, nprobes int) *one {
+	t.Helper()
+	return &one{engine: &engine{generation: w.g, column: column, live: w, rows: w, k: k, nprobes: nprobes, rerank: true,
+		clusters: func(ctx context.Context, id int) (*cluster, error) {
+			return readCluster(ctx, w, w.g.Number, w.g.Shape(), id)
+		}}, ask: w.ask(t, q)}
+}
+
+func (e *one) run(ctx context.Context) error { return e.engine.run(ctx, []*ask{e.ask}) }
+
+func (e *one) must(t testing.TB) *Answer {
 	t.Helper()
 	if err := e.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e.answer.Results = e.answer.Results[:min(e.k, len(e.answer.Results))]
-	return e.answer
+	e.ask.answer.Results = e.ask.answer.Results[:min(e.k, len(e.ask.answer.Results))]
+	return e.ask.answer
 }
 
 func (w *world) distance(key string, q []float32) float64 {

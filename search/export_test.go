@@ -1,7 +1,6 @@
 package search
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -45,9 +44,13 @@ func Fixture(t testing.TB, name string) *mem.Store {
 // reading files for each query.
 type Asker struct{ s *session }
 
+func pinAt(ctx context.Context, st storage.Store) (*snapshot, error) {
+	return pin(ctx, st, table.NewCache(st), mdt.NewReader(st), nil)
+}
+
 // OpenAsker pins snapshot and index, and asks the record index for all rows at once. rows are the table's rows by key.
 func OpenAsker(ctx context.Context, d Deps, r Request, rows map[string]table.Row) (*Asker, error) {
-	s, err := open(ctx, d, r)
+	s, err := NewReader(d).open(ctx, r, [][]float64{nil}, false)
 	if err == nil && s.broken != nil {
 		err = s.broken
 	}
@@ -58,55 +61,31 @@ func OpenAsker(ctx context.Context, d Deps, r Request, rows map[string]table.Row
 	if err != nil {
 		return nil, err
 	}
-	s.live, s.rows, s.view = located(where), memory(rows), &keeping{view: s.view, kept: map[string][]mdt.Entry{}}
+	s.live, s.rows = located(where), memory(rows)
 	return &Asker{s}, nil
 }
 
 // Ask returns the k nearest rows by the index.
 func (a *Asker) Ask(ctx context.Context, vector []float64, k int) (*Answer, error) {
 	s := *a.s
-	s.request.Vector, s.request.K, s.answer = vector, k, &Answer{}
-	err := s.find(ctx, ExactRerank)
-	return s.answer, err
+	s.vectors, s.request.K = [][]float64{vector}, k
+	asks := s.blank(ExactRerank, "")
+	err := s.find(ctx, ExactRerank, asks)
+	return asks[0].answer, err
 }
 
 // SearchUnreadable is Search with an index whose postings cannot be read, which comes out only during the scan.
 func SearchUnreadable(ctx context.Context, d Deps, r Request, err error) (*Answer, error) {
-	s, openErr := open(ctx, d, r)
+	s, openErr := NewReader(d).open(ctx, r, [][]float64{r.Vector}, false)
 	if openErr != nil {
 		return nil, openErr
 	}
-	s.view = unreadable{err}
-	return s.run(ctx, true)
-}
-
-type unreadable struct{ err error }
-
-func (u unreadable) ScanEntries(context.Context, []byte, func(mdt.Entry) error) error { return u.err }
-
-// keeping reads each prefix once.
-type keeping struct {
-	view postings
-	kept map[string][]mdt.Entry
-}
-
-func (k *keeping) ScanEntries(ctx context.Context, prefix []byte, fn func(mdt.Entry) error) error {
-	if _, ok := k.kept[string(prefix)]; !ok {
-		k.kept[string(prefix)] = nil
-		if err := k.view.ScanEntries(ctx, prefix, func(e mdt.Entry) error {
-			e.Key, e.Value = bytes.Clone(e.Key), bytes.Clone(e.Value)
-			k.kept[string(prefix)] = append(k.kept[string(prefix)], e)
-			return nil
-		}); err != nil {
-			return err
-		}
+	s.clusters = func(context.Context, int) (*cluster, error) { return nil, err }
+	all, err := s.run(ctx, true)
+	if len(all) == 0 {
+		return nil, err
 	}
-	for _, e := range k.kept[string(prefix)] {
-		if err := fn(e); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all[0], err
 }
 
 // located is a record index in memory.
@@ -124,15 +103,15 @@ func (l located) locate(_ context.Context, keys []string) (map[string]table.Grou
 
 type memory map[string]table.Row
 
-func (m memory) fetch(_ context.Context, g table.Group, wanted []candidate, fn func(table.Row) error) error {
+func (m memory) fetch(_ context.Context, g table.Group, wanted []candidate, fn func(table.Row) error) ([]string, error) {
 	for _, c := range wanted {
 		row, ok := m[c.key]
 		if !ok || row.Partition != g.Partition {
-			return fmt.Errorf("row %s of %s: %w", c.key, g, storage.ErrNotFound)
+			return nil, fmt.Errorf("row %s of %s: %w", c.key, g, storage.ErrNotFound)
 		}
 		if err := fn(row); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
 }

@@ -18,16 +18,15 @@ type sliceReader struct {
 	// holds the key; otherwise a slice with logs is always read merged, so that an older row is never taken for the
 	// current one (R90).
 	fresh bool
-	stats *Stats
 }
 
 // fetch reads the wanted rows of one file group: by position where the posting's locator still fits the slice, the
 // others by key. A position is a hint: where it shows another key, the row is looked for by its key in the same slice
 // (R89).
-func (r *sliceReader) fetch(ctx context.Context, g table.Group, wanted []candidate, fn func(table.Row) error) error {
+func (r *sliceReader) fetch(ctx context.Context, g table.Group, wanted []candidate, fn func(table.Row) error) (mismatched []string, err error) {
 	s, ok, err := r.snapshot.slice(g)
 	if err != nil || !ok {
-		return err
+		return nil, err
 	}
 	byKey := map[string]bool{}
 	at := map[int64]string{}
@@ -40,8 +39,14 @@ func (r *sliceReader) fetch(ctx context.Context, g table.Group, wanted []candida
 		}
 		at[position] = c.key
 	}
-	if err := r.positions(ctx, s, at, byKey, fn); err != nil || len(byKey) == 0 {
-		return err
+	if mismatched, err = r.positions(ctx, s, at, fn); err != nil {
+		return nil, err
+	}
+	for _, key := range mismatched {
+		byKey[key] = true
+	}
+	if len(byKey) == 0 {
+		return nil, nil
 	}
 	// A base file may hold a key more than once: the copy written last counts.
 	rows, written := map[string]table.Row{}, map[string]table.Written{}
@@ -53,27 +58,27 @@ func (r *sliceReader) fetch(ctx context.Context, g table.Group, wanted []candida
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, c := range wanted {
 		if row, ok := rows[c.key]; ok {
 			if err := fn(row); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return mismatched, nil
 }
 
-// positions reads rows by position. Keys that are not where they should be are added to byKey.
-func (r *sliceReader) positions(ctx context.Context, s table.Slice, at map[int64]string, byKey map[string]bool, fn func(table.Row) error) error {
+// positions reads rows by position and returns the keys that are not where they should be.
+func (r *sliceReader) positions(ctx context.Context, s table.Slice, at map[int64]string, fn func(table.Row) error) (mismatched []string, err error) {
 	if len(at) == 0 {
-		return nil
+		return nil, nil
 	}
 	order := slices.Sorted(maps.Keys(at))
 	var rows []table.Row
 	left := maps.Clone(at)
-	err := r.snapshot.table.ReadPositions(ctx, s, r.columns, order, func(row table.Row) error {
+	err = r.snapshot.table.ReadPositions(ctx, s, r.columns, order, func(row table.Row) error {
 		if at[row.Position] == row.Key {
 			rows = append(rows, row)
 			delete(left, row.Position)
@@ -84,16 +89,12 @@ func (r *sliceReader) positions(ctx context.Context, s table.Slice, at map[int64
 		rows, left, err = nil, at, nil
 	}
 	if err != nil {
-		return err
-	}
-	for _, key := range left {
-		r.stats.FetchKeyMismatch++
-		byKey[key] = true
+		return nil, err
 	}
 	for _, row := range rows {
 		if err := fn(row); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return slices.Sorted(maps.Values(left)), nil
 }

@@ -39,9 +39,9 @@ func largest(t *testing.T, s *snapshot, c table.Columns) (table.Slice, []table.R
 	return slice, rows
 }
 
-func pinned(t *testing.T, name string) *snapshot {
+func pinnedTable(t *testing.T, name string) *snapshot {
 	t.Helper()
-	s, err := pin(t.Context(), Fixture(t, name))
+	s, err := pinAt(t.Context(), Fixture(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestFetchChecksLocators(t *testing.T) {
 	t.Parallel()
 	c := table.Columns{Vectors: []string{"embedding"}}
 	for _, name := range []string{"cow_basic", "mor_basic"} {
-		s := pinned(t, name)
+		s := pinnedTable(t, name)
 		slice, rows := largest(t, s, c)
 		logs := slices.ContainsFunc(rows, func(r table.Row) bool { return r.Position < 0 })
 		rows = slices.DeleteFunc(rows, func(r table.Row) bool { return r.Position < 0 })
@@ -75,20 +75,20 @@ func TestFetchChecksLocators(t *testing.T) {
 			{"without a position", []candidate{at(rows[2], -1, base)}, 0, 0},
 			{"a key that is not there", []candidate{at(table.Row{Key: "nobody"}, rows[0].Position, base)}, 1, 1},
 		} {
-			stats := &Stats{}
-			r := &sliceReader{snapshot: s, columns: c, fresh: true, stats: stats}
+			r := &sliceReader{snapshot: s, columns: c, fresh: true}
 			got := map[string]table.Row{}
-			if err := r.fetch(t.Context(), slice.Group, x.wanted, func(row table.Row) error {
+			mismatched, err := r.fetch(t.Context(), slice.Group, x.wanted, func(row table.Row) error {
 				if _, twice := got[row.Key]; twice {
 					t.Errorf("%s, %s: %s came twice", name, x.what, row.Key)
 				}
 				got[row.Key] = row
 				return nil
-			}); err != nil {
+			})
+			if err != nil {
 				t.Fatalf("%s, %s: %v", name, x.what, err)
 			}
-			if len(got) != len(x.wanted)-x.absent || stats.FetchKeyMismatch != x.mismatches {
-				t.Errorf("%s, %s: got %d of %d rows, %d mismatches", name, x.what, len(got), len(x.wanted), stats.FetchKeyMismatch)
+			if len(got) != len(x.wanted)-x.absent || len(mismatched) != x.mismatches {
+				t.Errorf("%s, %s: got %d of %d rows, %d mismatches", name, x.what, len(got), len(x.wanted), len(mismatched))
 			}
 			for _, row := range rows {
 				if g, ok := got[row.Key]; ok && (!bytes.Equal(g.Vectors[0], row.Vectors[0]) || g.Position != row.Position) {
@@ -96,15 +96,15 @@ func TestFetchChecksLocators(t *testing.T) {
 				}
 			}
 			// An index that lags may not trust a position where the slice has logs.
-			r.fresh, *stats = false, Stats{}
-			if err := r.fetch(t.Context(), slice.Group, x.wanted, func(table.Row) error { return nil }); err != nil {
+			r.fresh = false
+			if mismatched, err = r.fetch(t.Context(), slice.Group, x.wanted, func(table.Row) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
-			if logs && stats.FetchKeyMismatch != 0 {
+			if logs && len(mismatched) != 0 {
 				t.Errorf("%s, %s: positions were read", name, x.what)
 			}
 		}
-		if err := (&sliceReader{snapshot: s, columns: c, stats: &Stats{}}).fetch(t.Context(), table.Group{FileID: "nobody"}, nil, nil); err != nil {
+		if _, err := (&sliceReader{snapshot: s, columns: c}).fetch(t.Context(), table.Group{FileID: "nobody"}, nil, nil); err != nil {
 			t.Errorf("a group that is not shown: %v", err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestFetchChecksLocators(t *testing.T) {
 func TestLostFileOfTheNewestSnapshot(t *testing.T) {
 	t.Parallel()
 	st := Fixture(t, "cow_basic")
-	s, err := pin(t.Context(), st)
+	s, err := pinAt(t.Context(), st)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,16 +122,17 @@ func TestLostFileOfTheNewestSnapshot(t *testing.T) {
 	if err := st.Delete(t.Context(), slice.Base.Path); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = pin(t.Context(), st); err != nil {
+	if s, err = pinAt(t.Context(), st); err != nil {
 		t.Fatal(err)
 	}
 	none := func(table.Row) error { return nil }
 	noneFound := func(table.Row, table.Written) error { return nil }
-	r := &sliceReader{snapshot: s, stats: &Stats{}}
+	r := &sliceReader{snapshot: s}
+	_, fetched := r.fetch(t.Context(), slice.Group, []candidate{{key: rows[0].Key}}, none)
 	for what, err := range map[string]error{
 		"scan":  s.scan(t.Context(), nil, table.Columns{}, noneFound),
 		"key":   s.everywhere(t.Context(), table.Columns{}, rows[0].Key, noneFound),
-		"fetch": r.fetch(t.Context(), slice.Group, []candidate{{key: rows[0].Key}}, none),
+		"fetch": fetched,
 	} {
 		hint := storage.Hint(err)
 		if !errors.Is(err, table.ErrGone) || !strings.Contains(err.Error(), slice.Base.Path) ||
@@ -143,7 +144,7 @@ func TestLostFileOfTheNewestSnapshot(t *testing.T) {
 
 func TestPartitionsOfTheSnapshot(t *testing.T) {
 	t.Parallel()
-	s := pinned(t, "mor_basic")
+	s := pinnedTable(t, "mor_basic")
 	got, err := s.choose([]string{"eu/", "us"})
 	if err != nil || len(got) != 2 || !got["eu"] {
 		t.Errorf("got %v, %v", got, err)

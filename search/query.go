@@ -11,19 +11,16 @@ import (
 // minNorm is the shortest query vector that the codes' estimates take for COSINE and DOT (rabitq.ErrZeroQuery).
 const minNorm = 1e-9
 
-// query is the vector that is asked for, in the forms that the index and the exact distances need.
+// query is the vector that is asked for, in the forms that the index and the exact distances need. It never changes.
 //
 // A short query has no direction to compare codes with. For COSINE only the direction counts, so the index is asked
 // with a longer vector of the same one; zero has none and is refused. For DOT the distances to a short or zero vector are
 // defined, but so near to one another that codes cannot rank them: brute force can.
 type query struct {
-	metric  kernel.Metric
-	element kernel.Element
-	narrow  []float32 // as a row of the column would be narrowed
-	wide    []float64 // as it was given; the exact distances of a DOUBLE column use it
-	index   []float32 // what the index is asked with: narrow, or for COSINE a longer one of the same direction
-	row     []float32 // scratch for a stored vector
-	rowWide []float64
+	metric kernel.Metric
+	narrow []float32 // as a row of the column would be narrowed
+	wide   []float64 // as it was given; the exact distances of a DOUBLE column use it
+	index  []float32 // what the index is asked with: narrow, or for COSINE a longer one of the same direction
 }
 
 // newQuery checks a query vector. Every error is ErrUsage.
@@ -32,8 +29,7 @@ func newQuery(m kernel.Metric, v avrox.Vector, given []float64) (*query, error) 
 		return nil, wrong(fmt.Sprintf("give a vector of %d numbers, or the key of a row", v.Dim),
 			"query vector has %d components, column %s has %d", len(given), v.Column, v.Dim)
 	}
-	q := &query{metric: m, element: v.Element.Kernel(), wide: given,
-		narrow: make([]float32, v.Dim), row: make([]float32, v.Dim), rowWide: make([]float64, v.Dim)}
+	q := &query{metric: m, wide: given, narrow: make([]float32, v.Dim)}
 	for i, x := range given {
 		q.narrow[i] = float32(x)
 	}
@@ -52,18 +48,42 @@ func newQuery(m kernel.Metric, v avrox.Vector, given []float64) (*query, error) 
 	return q, nil
 }
 
-// distance is the exact distance to a stored vector (design, section 5). ok is false for a row that cannot be in the
-// index. A FLOAT or INT8 column is compared with the narrowed query, so that a row is at distance 0 from itself.
-func (q *query) distance(raw []byte) (d float64, ok bool) {
-	if ok, _ := kernel.Narrow(q.row, raw, q.element, q.metric); !ok {
-		return 0, false
+// short says that codes cannot be compared with the query.
+func (q *query) short() bool {
+	return q.metric != kernel.L2 && math.Sqrt(kernel.SquaredNorm64(q.index)) < 2*minNorm
+}
+
+// stored is a vector of the table, decoded once for all queries. It belongs to one goroutine.
+type stored struct {
+	metric  kernel.Metric
+	element kernel.Element
+	narrow  []float32
+	wide    []float64
+	exact   bool // wide is set
+}
+
+func newStored(m kernel.Metric, v avrox.Vector) *stored {
+	s := &stored{metric: m, element: v.Element.Kernel(), narrow: make([]float32, v.Dim)}
+	if s.element == kernel.Double {
+		s.wide = make([]float64, v.Dim)
 	}
-	if q.element == kernel.Double && kernel.ToFloat64(q.rowWide, raw, q.element) {
-		d = kernel.Distance64(q.metric, q.rowWide, q.wide)
-	} else {
-		d = kernel.Distance64(q.metric, q.row, q.narrow)
+	return s
+}
+
+// set takes over a vector; false for that of a row that cannot be in the index.
+func (s *stored) set(raw []byte) bool {
+	ok, _ := kernel.Narrow(s.narrow, raw, s.element, s.metric)
+	s.exact = ok && s.wide != nil && kernel.ToFloat64(s.wide, raw, s.element)
+	return ok
+}
+
+// distance is the exact distance to a stored vector (design, section 5). A FLOAT or INT8 column is compared with the narrowed query, so
+// that a row is at distance 0 from itself.
+func (q *query) distance(s *stored) float64 {
+	if s.exact {
+		return settled(q.metric, kernel.Distance64(q.metric, s.wide, q.wide))
 	}
-	return settled(q.metric, d), true
+	return settled(q.metric, kernel.Distance64(q.metric, s.narrow, q.narrow))
 }
 
 // settled is a distance as an answer shows it. Rounding can put the cosine of a row with itself a little above 1, and

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"errors"
+	"time"
 
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
@@ -46,7 +47,7 @@ type Request struct {
 	// Key asks for the neighbours of a row, which is one of them.
 	Key string
 	// Vector asks for the neighbours of a place. It has the column's dimension. For COSINE it is not zero. For DOT_PRODUCT a
-	// zero vector, or one shorter than 1e-9, is answered by BruteForce only: its distances are defined, but codes say
+	// zero vector, or one shorter than 2e-9, is answered by BruteForce only: its distances are defined, but codes say
 	// nothing about them.
 	Vector []float64
 	// K is the number of rows wanted, at least 1.
@@ -76,6 +77,9 @@ type Freshness struct {
 	unknown bool // it could not be judged
 }
 
+// MaxBatch is how many queries a batch may have.
+const MaxBatch = 10_000
+
 // Deps is what a search needs from outside.
 type Deps struct {
 	// Place of the table and of our state in it.
@@ -84,6 +88,27 @@ type Deps struct {
 	Table string
 	// Freshness judges the index against the table as it was opened for this query.
 	Freshness func(ctx context.Context, t *table.Table, st *mdt.State, index string) (Freshness, error)
+	// Cache keeps clusters between queries; several Readers may share one. nil: the Reader has its own.
+	Cache *Cache
+	// Observer is told of each search. nil: nobody is.
+	Observer Observer
+}
+
+// Observer is told what searches did. It is called by many goroutines.
+type Observer interface {
+	Searched(Searched)
+}
+
+// Searched is a search that was answered, or failed.
+type Searched struct {
+	// Table is Deps.Table; Index and Mode are "" where it did not come to that.
+	Table, Index string
+	Mode         Mode
+	Queries      int // more than 1 in a batch
+	Took         time.Duration
+	Stats        Stats // of all queries together
+	Incomplete   int   // answers that were not complete
+	Err          error // nil: answered
 }
 
 // Answer is the result of a query. Its JSON names are a contract (design, section 5).
@@ -120,7 +145,7 @@ type Result struct {
 type Stats struct {
 	Clusters             int `json:"clusters"`               // probed
 	Scanned              int `json:"scanned"`                // postings looked at, in the last round
-	Pruned               int `json:"pruned"`                 // of those, ended by the bound of pass 1
+	Pruned               int `json:"pruned"`                 // of those, ended by the bound of pass 1; varies with the order in which goroutines come to them
 	Candidates           int `json:"candidates"`             // looked up in the record index
 	Dead                 int `json:"dead"`                   // not in the record index
 	Moved                int `json:"moved"`                  // in another file group than the posting says
@@ -130,6 +155,21 @@ type Stats struct {
 	FetchKeyMismatch     int `json:"fetch_key_mismatch"`     // positional reads that met another key
 	RowsRead             int `json:"rows_read"`              // by a scan of the table
 	Rounds               int `json:"rounds"`
+}
+
+func (s *Stats) add(o Stats) {
+	s.Clusters += o.Clusters
+	s.Scanned += o.Scanned
+	s.Pruned += o.Pruned
+	s.Candidates += o.Candidates
+	s.Dead += o.Dead
+	s.Moved += o.Moved
+	s.Copied += o.Copied
+	s.Unresolved += o.Unresolved
+	s.LogResidentFinalists += o.LogResidentFinalists
+	s.FetchKeyMismatch += o.FetchKeyMismatch
+	s.RowsRead += o.RowsRead
+	s.Rounds += o.Rounds
 }
 
 // StaleCrowding is the share of candidates that the liveness check dropped or moved (R102).

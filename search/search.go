@@ -1,13 +1,11 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
-	"tidemark/delta"
 	"tidemark/generation"
 	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/mdt"
@@ -17,164 +15,70 @@ import (
 	"tidemark/internal/vector/rabitq"
 )
 
-// Search answers one query at the newest completed snapshot. It reads the state object first and the timeline after it,
-// so the index never knows more than the snapshot unless the table went back, which is not fresh. A file of the index that
-// is gone may have been replaced meanwhile: then everything is read again, once (protocol 0.2).
-//
-// Kinds: ErrUsage for a query that cannot be asked, storage.ErrStale where the policy is FAIL and the index does not
-// cover the snapshot (the answer then says so and has no rows), storage.ErrRefused for an approximate search without
-// record index or an index of another column type, storage.ErrNotFound for a table, index, row or file that is not
-// there, storage.ErrCorrupt and storage.ErrUnsupported for what cannot be read. Under FALLBACK no kind comes from the
-// index: the table answers.
-func Search(ctx context.Context, d Deps, r Request) (*Answer, error) {
-	if err := r.check(); err != nil {
-		return nil, err
-	}
-	a, err := once(ctx, d, r, false)
-	if errors.Is(err, errAgain) {
-		a, err = once(ctx, d, r, true)
-	}
-	return a, err
-}
-
-// errAgain says that a file of the index is gone and that the state was not read again yet.
-var errAgain = errors.New("read the state again")
-
-// once answers at one snapshot and state.
-func once(ctx context.Context, d Deps, r Request, last bool) (*Answer, error) {
-	s, err := open(ctx, d, r)
-	if err != nil {
-		return nil, err
-	}
-	return s.run(ctx, last)
-}
-
-// run chooses the mode and answers. What turns out to be wrong with the index on the way makes it choose again. Only the last
-// run decides about files of the index that are gone; the others return errAgain.
-func (s *session) run(ctx context.Context, last bool) (*Answer, error) {
-	blank := *s.answer
-	for { // a second time with s.broken or s.short set, which decide turns into BruteForce or an error
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if !last && s.broken != nil && errors.Is(s.broken, storage.ErrNotFound) {
-			return nil, errAgain
-		}
-		mode, why, err := decide(s.mode, s.policy, s.situation())
-		switch {
-		case err != nil && s.broken == nil && errors.Is(err, storage.ErrStale):
-			return s.answer, err
-		case err != nil:
-			return nil, err
-		}
-		*s.answer = blank
-		s.answer.Mode, s.answer.Reason = mode, why
-		if !s.fresh.Fresh && why == "" && (mode != BruteForce || s.fresh.unknown) {
-			s.answer.because("%s", s.fresh.why())
-		}
-		switch err = s.find(ctx, mode); {
-		case err == nil:
-			return s.answer, nil
-		case mode != BruteForce && errors.As(err, &s.broken):
-		case mode != BruteForce && errors.Is(err, rabitq.ErrZeroQuery):
-			s.short = true
-		default:
-			return nil, err
-		}
-	}
-}
-
-// find makes the query vector and looks for its neighbours.
-func (s *session) find(ctx context.Context, mode Mode) error {
-	if err := s.ask(ctx, mode); err != nil {
-		return err
-	}
-	if mode == BruteForce {
-		return s.brute(ctx)
-	}
-	return s.indexed(ctx, mode)
-}
-
-// session is one query at one pinned snapshot and generation.
+// session is one query, or a batch of them, at one pinned snapshot and generation.
 type session struct {
 	request    Request
-	table      string // as a word of a command
+	vectors    [][]float64 // without a key
+	table      string      // as a word of a command
 	mode       Mode
 	policy     Policy
 	snapshot   *snapshot
 	index      *mdt.Index
 	options    generation.Options
 	column     avrox.Vector
-	view       postings
+	clusters   func(ctx context.Context, id int) (*cluster, error)
 	generation *generation.Generation // nil: none is active, it is not asked, or it is broken
 	broken     *indexError
 	mismatch   string
-	short      bool
 	fresh      Freshness
-	query      *query
 	partitions map[string]bool // nil: all
 	live       locator
 	rows       fetcher
-	answer     *Answer
-}
-
-func (s *session) situation() situation {
-	at := situation{fresh: s.fresh, active: s.answer.Generation != nil, broken: s.broken, mismatch: s.mismatch,
-		recordIndex: s.snapshot.records != nil, short: s.short}
-	if s.broken != nil {
-		at.remedy = s.remedy(s.broken)
-	}
-	return at
+	answer     Answer // what all answers have in common
 }
 
 // open pins the snapshot and the generation.
-func open(ctx context.Context, d Deps, r Request) (*session, error) {
-	st, _, stateErr := mdt.ReadState(ctx, d.Place)
-	snap, err := pin(ctx, d.Place.Store)
-	if err != nil { // a path that is no table has no state either: say the former
+func (r *Reader) open(ctx context.Context, q Request, vectors [][]float64, anew bool) (*session, error) {
+	p, err := r.pin(ctx, anew)
+	if err != nil {
 		return nil, err
 	}
-	if stateErr != nil {
-		return nil, stateErr
-	}
-	t := snap.table
-	s := &session{request: r, table: word(cmp.Or(d.Table, d.Place.Store.URL())), snapshot: snap, live: snap,
-		answer: &Answer{Results: []Result{}, Snapshot: snap.requested}}
-	if s.index, err = pick(st, r.Index); err != nil {
+	s := &session{request: q, vectors: vectors, table: word(r.deps.Table), snapshot: p.snapshot, live: p.snapshot,
+		answer: Answer{Results: []Result{}, Snapshot: p.snapshot.requested}}
+	if s.index, err = pick(p.state, q.Index); err != nil {
 		return nil, err
 	}
 	s.answer.Index = s.index.Name
 	if s.options, err = generation.ParseOptions(s.index.Options); err != nil {
-		return nil, fmt.Errorf("read options of index %s: %w", s.index.Name, err)
+		return s, fmt.Errorf("read options of index %s: %w", s.index.Name, err)
 	}
 	s.mode, s.policy = Mode(s.options.Mode), Policy(s.options.StalePolicy)
-	if r.Mode != "" {
-		s.mode = r.Mode
+	if q.Mode != "" {
+		s.mode = q.Mode
 	}
-	if r.Policy != "" {
-		s.policy = r.Policy
+	if q.Policy != "" {
+		s.policy = q.Policy
 	}
-	if s.column, err = t.Vector(s.index.Column); err != nil {
-		return nil, &storage.Error{Op: "search index", Path: s.index.Name, Err: err, Hint: storage.Hint(err) +
+	if s.column, err = p.snapshot.table.Vector(s.index.Column); err != nil {
+		return s, &storage.Error{Op: "search index", Path: s.index.Name, Err: err, Hint: storage.Hint(err) +
 			"; no search can be answered without the column the index was built on: drop the index, then create one on a column that is there"}
 	}
-	if s.partitions, err = s.snapshot.choose(r.Partitions); err != nil {
-		return nil, err
+	if s.partitions, err = p.snapshot.choose(q.Partitions); err != nil {
+		return s, err
 	}
-	if s.fresh, err = d.Freshness(ctx, t, st, s.index.Name); err != nil {
+	if s.fresh, err = p.judge(ctx, r.deps, s.index.Name); err != nil {
 		if ctx.Err() != nil || s.policy == Fail && s.mode != BruteForce {
-			return nil, err
+			return s, err
 		}
 		s.fresh = Freshness{Reason: err.Error(), unknown: true}
 	}
 	s.answer.Fresh, s.answer.LagInstants = s.fresh.Fresh, s.fresh.LagInstants
-	s.rows = &sliceReader{snapshot: snap, columns: table.Columns{Vectors: []string{s.column.Column}, Others: r.Columns},
-		fresh: s.fresh.Fresh, stats: &s.answer.Stats}
-	return s, s.load(ctx, d.Place, st)
+	s.rows = &sliceReader{snapshot: p.snapshot, columns: table.Columns{Vectors: []string{s.column.Column}, Others: q.Columns}, fresh: s.fresh.Fresh}
+	return s, s.load(ctx, r.deps, p)
 }
 
 // load reads the active generation, unless only the table will be asked. What cannot be read is kept in s.broken.
-func (s *session) load(ctx context.Context, place mdt.Place, st *mdt.State) error {
+func (s *session) load(ctx context.Context, d Deps, p *pinned) error {
 	active, ok := s.index.Active()
 	if !ok {
 		return nil
@@ -183,21 +87,17 @@ func (s *session) load(ctx context.Context, place mdt.Place, st *mdt.State) erro
 	if s.mode == BruteForce {
 		return nil
 	}
-	if s.snapshot.unread != nil {
-		s.broken = &indexError{records: true, err: s.snapshot.unread}
+	if p.snapshot.unread != nil {
+		s.broken = &indexError{records: true, err: p.snapshot.unread}
 		return nil
 	}
-	view, err := mdt.OpenView(ctx, place, st, s.index.Name)
+	l, err := p.load(ctx, d, s.index, active.Number)
 	if err != nil {
 		s.broken = &indexError{err: err}
 		return nil
 	}
-	view.LocatePrefix = clusterGroup
-	if s.generation, err = generation.Load(ctx, view, s.index); err != nil {
-		s.broken = &indexError{err: err}
-		return nil
-	}
-	s.view = view
+	s.generation = l.generation
+	s.clusters = func(ctx context.Context, id int) (*cluster, error) { return l.cluster(ctx, d.Cache, id) }
 	if g := s.generation.Vector; g.Dim != s.column.Dim || g.Element != s.column.Element {
 		s.mismatch = fmt.Sprintf("the index was built on %s, column %s is %s now", g, s.column.Column, s.column)
 	}
@@ -208,17 +108,117 @@ func (s *session) load(ctx context.Context, place mdt.Place, st *mdt.State) erro
 	return nil
 }
 
-// clusterGroup is the physical file group that holds a whole cluster; keys of any other prefix may be in all of them.
-func clusterGroup(prefix []byte, n int) int {
-	if cluster := delta.ClusterPrefix(0, 0); len(prefix) == len(cluster) && prefix[0] == cluster[0] {
-		return delta.FileGroup(prefix, n)
+func (s *session) situation() situation {
+	at := situation{fresh: s.fresh, active: s.answer.Generation != nil, broken: s.broken, mismatch: s.mismatch, recordIndex: s.snapshot.records != nil}
+	if s.broken != nil {
+		at.remedy = s.remedy(s.broken)
 	}
-	return -1
+	return at
 }
 
-// ask makes the query vector, from the request or from the row that is meant.
-func (s *session) ask(ctx context.Context, mode Mode) error {
-	given := s.request.Vector
+// run chooses the mode and answers. What turns out to be wrong with the index on the way makes it choose again. Only the last
+// attempt decides about files that are gone; the others return errAgain.
+func (s *session) run(ctx context.Context, last bool) ([]*Answer, error) {
+	for { // a second time with s.broken set, which decide turns into BruteForce or an error
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if !last && s.broken != nil && errors.Is(s.broken, storage.ErrNotFound) {
+			return nil, errAgain
+		}
+		mode, why, err := decide(s.mode, s.policy, s.situation())
+		switch {
+		case err != nil && s.broken == nil && errors.Is(err, storage.ErrStale):
+			asks := s.blank("", "")
+			return answers(asks), err
+		case err != nil:
+			return nil, err
+		}
+		asks := s.blank(mode, why)
+		switch err = s.find(ctx, mode, asks); {
+		case err == nil:
+			return answers(asks), nil
+		case !last && errors.Is(err, table.ErrGone):
+			return nil, errAgain
+		case mode == BruteForce || !errors.As(err, &s.broken):
+			return nil, err
+		}
+	}
+}
+
+// blank returns what is to be answered, without rows.
+func (s *session) blank(mode Mode, why string) []*ask {
+	asks := make([]*ask, len(s.vectors))
+	for i := range asks {
+		asks[i] = &ask{answer: s.blankAnswer(mode, why)}
+	}
+	return asks
+}
+
+func (s *session) blankAnswer(mode Mode, why string) *Answer {
+	a := s.answer
+	a.Results, a.Mode, a.Reason = []Result{}, mode, why
+	if mode != "" && !s.fresh.Fresh && why == "" && (mode != BruteForce || s.fresh.unknown) {
+		a.because("%s", s.fresh.why())
+	}
+	return &a
+}
+
+func answers(asks []*ask) []*Answer {
+	out := make([]*Answer, len(asks))
+	for i, a := range asks {
+		out[i] = a.answer
+	}
+	return out
+}
+
+// find makes the query vectors and looks for their neighbours. Queries that codes cannot be compared with are decided about apart.
+func (s *session) find(ctx context.Context, mode Mode, asks []*ask) error {
+	for i, a := range asks {
+		if err := s.ask(ctx, mode, a, i); err != nil {
+			return err
+		}
+	}
+	if mode == BruteForce {
+		return s.brute(ctx, asks)
+	}
+	var coded, short []*ask
+	for i, a := range asks {
+		if !a.query.short() {
+			coded = append(coded, a)
+			continue
+		}
+		at := s.situation()
+		at.short = true
+		other, why, err := decide(s.mode, s.policy, at)
+		if err != nil {
+			return s.at(i, err)
+		}
+		a.answer = s.blankAnswer(other, why)
+		short = append(short, a)
+	}
+	if len(short) > 0 {
+		if err := s.brute(ctx, short); err != nil {
+			return err
+		}
+	}
+	if len(coded) == 0 {
+		return nil
+	}
+	return s.indexed(ctx, mode, coded)
+}
+
+// at says which query of a batch an error is of.
+func (s *session) at(i int, err error) error {
+	if len(s.vectors) == 1 {
+		return err
+	}
+	return &storage.Error{Op: "search", Path: fmt.Sprintf("query %d of %d", i+1, len(s.vectors)), Hint: storage.Hint(err), Err: err}
+}
+
+// ask makes the i-th query vector, from the request or from the row that is meant.
+func (s *session) ask(ctx context.Context, mode Mode, a *ask, i int) error {
+	given := s.vectors[i]
 	if s.request.Key != "" {
 		raw, err := s.vectorOf(ctx, s.request.Key, mode)
 		if err != nil {
@@ -232,8 +232,10 @@ func (s *session) ask(ctx context.Context, mode Mode) error {
 		kernel.ToFloat64(given, raw, s.column.Element.Kernel())
 	}
 	var err error
-	s.query, err = newQuery(s.options.Metric, s.column, given)
-	return err
+	if a.query, err = newQuery(s.options.Metric, s.column, given); err != nil {
+		return s.at(i, err)
+	}
+	return nil
 }
 
 // vectorOf reads the stored vector of a row, wherever it lives. Of several copies of a key the last written one counts. A
@@ -284,51 +286,47 @@ func (s *session) vectorOf(ctx context.Context, key string, mode Mode) ([]byte, 
 	return row.Vectors[0], nil
 }
 
-func (s *session) brute(ctx context.Context) error {
+func (s *session) brute(ctx context.Context, asks []*ask) error {
 	read, within := s.partitions, map[string]bool(nil)
 	if read != nil && s.index.Copies != nil { // a later copy in another partition is the key's row
 		read, within = nil, s.partitions
 	}
 	b := &bruteForce{scan: func(ctx context.Context, c table.Columns, fn found) error {
 		return s.snapshot.scan(ctx, read, c, fn)
-	}, within: within, query: s.query, column: s.column.Column, columns: s.request.Columns,
-		k: s.request.K, stats: &s.answer.Stats}
-	found, err := b.run(ctx)
-	if err != nil {
-		return err
-	}
-	s.answer.Complete = true
-	s.answer.Results = append(s.answer.Results, found...)
-	return nil
+	}, within: within, asks: asks, column: s.column, columns: s.request.Columns, k: s.request.K}
+	return b.run(ctx)
 }
 
-func (s *session) indexed(ctx context.Context, mode Mode) error {
+func (s *session) indexed(ctx context.Context, mode Mode, asks []*ask) error {
 	g := s.generation
-	rotated, err := rabitq.NewQuery(g.Rotation, g.Metric, g.Manifest.AssumeNormalized, s.query.index)
-	if err != nil {
+	for _, a := range asks {
+		var err error
+		if a.rotated, err = rabitq.NewQuery(g.Rotation, g.Metric, g.Manifest.AssumeNormalized, a.query.index); err != nil {
+			return err
+		}
+	}
+	e := &engine{generation: g, column: s.column, clusters: s.clusters, live: s.live, rows: s.rows, copies: s.copies(), partitions: s.partitions,
+		columns: s.request.Columns, k: s.request.K, nprobes: s.request.NProbes, rerank: mode == ExactRerank}
+	if e.nprobes == 0 {
+		e.nprobes = s.options.NProbes
+	}
+	if err := e.run(ctx, asks); err != nil {
 		return err
 	}
-	nprobes := s.request.NProbes
-	if nprobes == 0 {
-		nprobes = s.options.NProbes
+	for _, a := range asks {
+		a.answer.Results = a.answer.Results[:min(s.request.K, len(a.answer.Results))]
+		if !s.fresh.Fresh && len(a.answer.Results) < s.request.K {
+			a.incomplete("rows of commits that the index does not cover may be missing")
+		}
+		if mode == ExactRerank {
+			continue
+		}
+		for i := range a.answer.Results { // only now: estimates below 0 keep their order
+			a.answer.Results[i].Distance = settled(g.Metric, a.answer.Results[i].Distance)
+		}
 	}
-	e := &engine{generation: g, view: s.view, live: s.live, rows: s.rows, copies: s.copies(), query: s.query, rotated: rotated,
-		partitions: s.partitions, columns: s.request.Columns, k: s.request.K, nprobes: nprobes, rerank: mode == ExactRerank, answer: s.answer}
-	if err := e.run(ctx); err != nil {
-		return err
-	}
-	s.answer.Results = s.answer.Results[:min(s.request.K, len(s.answer.Results))]
-	if !s.fresh.Fresh && len(s.answer.Results) < s.request.K {
-		e.incomplete("rows of commits that the index does not cover may be missing")
-	}
-	if mode != Approximate {
-		return nil
-	}
-	for i := range s.answer.Results { // only now: estimates below 0 keep their order
-		s.answer.Results[i].Distance = settled(g.Metric, s.answer.Results[i].Distance)
-	}
-	if len(s.request.Columns) > 0 {
-		return e.attach(ctx)
+	if mode == Approximate && len(s.request.Columns) > 0 {
+		return e.attach(ctx, asks)
 	}
 	return nil
 }

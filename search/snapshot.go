@@ -27,13 +27,16 @@ type snapshot struct {
 const looks = 5
 
 // pin opens the table, then its metadata table, and looks at the timeline again: if it has not moved, the metadata table
-// shows nothing that the table does not.
-func pin(ctx context.Context, st storage.Store) (*snapshot, error) {
-	tables, records := table.NewCache(st), mdt.NewReader(st)
+// shows nothing that the table does not. While the timeline is as it was in last (nil: there is none), that one is returned, for one
+// listing and one Stat.
+func pin(ctx context.Context, st storage.Store, tables *table.Cache, records *timeline.Reader, last *snapshot) (*snapshot, error) {
 	for range looks {
 		t, err := tables.Open(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if last != nil && t.Timeline == last.table.Timeline && t.Props == last.table.Props {
+			return last, nil
 		}
 		s := &snapshot{table: t}
 		m, err := mdt.OpenWith(ctx, st, t.Props, records)

@@ -1,0 +1,298 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"tidemark/delta"
+	"tidemark/generation"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
+	"tidemark/timeline"
+)
+
+// Reader answers queries on one table for as long as a process lives. What it has read it keeps while neither the table's timeline
+// nor the state of its indexes moves: then a query costs one listing and two looks at a file, and the rows that it reads. It is safe for
+// concurrent use.
+type Reader struct {
+	deps    Deps
+	tables  *table.Cache
+	records *timeline.Reader
+
+	mu   sync.Mutex
+	last *pinned // guarded by mu
+}
+
+// NewReader returns a reader that has read nothing yet.
+func NewReader(d Deps) *Reader {
+	if d.Table == "" {
+		d.Table = d.Place.Store.URL()
+	}
+	if d.Cache == nil {
+		d.Cache = NewCache(0)
+	}
+	return &Reader{deps: d, tables: table.NewCache(d.Place.Store), records: mdt.NewReader(d.Place.Store)}
+}
+
+// Search is Reader.Search for one query.
+func Search(ctx context.Context, d Deps, q Request) (*Answer, error) {
+	return NewReader(d).Search(ctx, q)
+}
+
+// Search answers one query at the newest completed snapshot. It reads the state object first and the timeline after it,
+// so the index never knows more than the snapshot unless the table went back, which is not fresh. A file that is gone may have been
+// replaced meanwhile: then everything is read again, once (protocol 0.2).
+//
+// If the context's deadline comes, the answer holds the rows found so far and is not complete; if there are none, the error is
+// context.DeadlineExceeded.
+//
+// Kinds: ErrUsage for a query that cannot be asked, storage.ErrStale where the policy is FAIL and the index does not
+// cover the snapshot (the answer then says so and has no rows), storage.ErrRefused for an approximate search without
+// record index or an index of another column type, storage.ErrNotFound for a table, index, row or file that is not
+// there, storage.ErrCorrupt and storage.ErrUnsupported for what cannot be read. Under FALLBACK no kind comes from the
+// index: the table answers.
+func (r *Reader) Search(ctx context.Context, q Request) (*Answer, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	all, err := r.answer(ctx, q, [][]float64{q.Vector})
+	if len(all) == 0 {
+		return nil, err
+	}
+	return all[0], err
+}
+
+// Batch answers a query for many vectors at one snapshot: q without Key and Vector says what is common to them. The answers are those that
+// Search gives for each. At most MaxBatch vectors are taken, and at most a million rows may be asked for; queries are answered as many
+// at once as 500,000 candidates allow (1,000 queries for 10 rows with a refine factor of 50), which read each cluster once. Errors as
+// Search; one that a single vector causes names it, and there are no answers then.
+func (r *Reader) Batch(ctx context.Context, q Request, vectors [][]float64) ([]*Answer, error) {
+	switch n := len(vectors); {
+	case q.Key != "" || q.Vector != nil:
+		return nil, wrong("put all vectors into the batch", "a batch has a key or a vector beside it")
+	case n < 1 || n > MaxBatch:
+		return nil, wrong("send more batches, each of fewer vectors", "a batch of %d queries, want 1 to %d", n, MaxBatch)
+	case q.K > 0 && n > maxK/q.K:
+		return nil, wrong("send more batches, or ask for fewer rows", "%d queries for %d rows each are more than %d rows", n, q.K, maxK)
+	}
+	q.Vector = vectors[0]
+	if q.Vector == nil {
+		q.Vector = []float64{}
+	}
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	return r.answer(ctx, q, vectors)
+}
+
+// errAgain says that a file is gone, and that state and timeline were not read again yet.
+var errAgain = errors.New("read the state again")
+
+func (r *Reader) answer(ctx context.Context, q Request, vectors [][]float64) ([]*Answer, error) {
+	began := time.Now()
+	all, index, err := r.once(ctx, q, vectors, false)
+	if errors.Is(err, errAgain) {
+		all, index, err = r.once(ctx, q, vectors, true)
+	}
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = &storage.Error{Op: "search", Hint: "give the query more time, or probe fewer clusters",
+			Err: fmt.Errorf("the deadline came before any row was found: %w", context.DeadlineExceeded)}
+	}
+	if r.deps.Observer != nil {
+		s := Searched{Table: r.deps.Table, Index: index, Queries: len(vectors), Took: time.Since(began), Err: err}
+		for _, a := range all {
+			s.Mode = a.Mode
+			s.Stats.add(a.Stats)
+			if !a.Complete {
+				s.Incomplete++
+			}
+		}
+		r.deps.Observer.Searched(s)
+	}
+	return all, err
+}
+
+// once answers at one snapshot and state. Only the last attempt decides about files that are gone.
+func (r *Reader) once(ctx context.Context, q Request, vectors [][]float64, last bool) (all []*Answer, index string, err error) {
+	s, err := r.open(ctx, q, vectors, last)
+	if s != nil {
+		index = s.answer.Index
+	}
+	if err != nil {
+		return nil, index, err
+	}
+	all, err = s.run(ctx, last)
+	return all, index, err
+}
+
+// pinned is a snapshot with the state of the indexes, and what was read of both.
+type pinned struct {
+	state    *mdt.State
+	snapshot *snapshot
+
+	mu      sync.Mutex           // guards what follows
+	info    storage.Info         // of the state object
+	settled bool                 // info tells a newer state from this one
+	fresh   map[string]Freshness // verdicts by index; only those that are fresh
+	before  map[string]*loaded   // by index, of the pin before, to be taken over
+	loaded  map[string]*loaded   // by index
+}
+
+// loaded is the active generation of an index with the view it is read from.
+type loaded struct {
+	view       *mdt.View
+	generation *generation.Generation
+	options    map[string]string
+}
+
+// racy is how long after it was written a state object may yet be replaced without its time of change saying so.
+const racy = 2 * time.Second
+
+// pin returns the newest snapshot and state: those of the last query while nothing moved, unless anew.
+func (r *Reader) pin(ctx context.Context, anew bool) (*pinned, error) {
+	r.mu.Lock()
+	old := r.last
+	r.mu.Unlock()
+	if anew {
+		old = nil
+	}
+	p := &pinned{fresh: map[string]Freshness{}, loaded: map[string]*loaded{}}
+	stateErr := p.readState(ctx, r.deps.Place, old)
+	var before *snapshot
+	if old != nil {
+		before = old.snapshot
+	}
+	var err error
+	if p.snapshot, err = pin(ctx, r.deps.Place.Store, r.tables, r.records, before); err != nil { // a path that is no table has no state either: say the former
+		return nil, err
+	}
+	if stateErr != nil {
+		return nil, stateErr
+	}
+	if old != nil && p.state == old.state && p.snapshot == before {
+		return old, nil
+	}
+	if old != nil {
+		old.mu.Lock()
+		p.before = maps.Clone(old.loaded)
+		old.mu.Unlock()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = p
+	if p.snapshot.unread != nil { // it may be readable next time
+		r.last = nil
+	}
+	return p, nil
+}
+
+// readState takes over the state of an older pin if it has not changed since.
+func (p *pinned) readState(ctx context.Context, place mdt.Place, old *pinned) error {
+	info, statErr := place.Store.Stat(ctx, place.StatePath())
+	now := time.Now()
+	if old != nil && statErr == nil {
+		old.mu.Lock()
+		same := old.settled && info.Size == old.info.Size && info.ModTime.Equal(old.info.ModTime) && info.Tag == old.info.Tag
+		old.mu.Unlock()
+		if same {
+			p.state, p.info, p.settled = old.state, info, true
+			return nil
+		}
+	}
+	st, _, err := mdt.ReadState(ctx, place)
+	if err != nil {
+		return err
+	}
+	p.state, p.info = st, info
+	p.settled = statErr == nil && (info.Tag != "" || now.Sub(info.ModTime) > racy)
+	if old != nil && st.Sum != "" && st.Sum == old.state.Sum {
+		p.state = old.state
+		old.mu.Lock()
+		old.info, old.settled = p.info, p.settled
+		old.mu.Unlock()
+	}
+	return nil
+}
+
+// judge returns what the index covers. A verdict that it is fresh holds as long as the pin.
+func (p *pinned) judge(ctx context.Context, d Deps, index string) (Freshness, error) {
+	p.mu.Lock()
+	f, ok := p.fresh[index]
+	p.mu.Unlock()
+	if ok {
+		return f, nil
+	}
+	f, err := d.Freshness(ctx, p.snapshot.table, p.state, index)
+	if err == nil && f.Fresh {
+		p.mu.Lock()
+		p.fresh[index] = f
+		p.mu.Unlock()
+	}
+	return f, err
+}
+
+// load returns the active generation of an index, read once for a pin; what an older pin has read of the same files is taken over.
+func (p *pinned) load(ctx context.Context, d Deps, x *mdt.Index, number uint32) (*loaded, error) {
+	p.mu.Lock()
+	l, was := p.loaded[x.Name], p.before[x.Name]
+	p.mu.Unlock()
+	if l != nil {
+		return l, nil
+	}
+	view, err := mdt.OpenView(ctx, d.Place, p.state, x.Name)
+	if err != nil {
+		return nil, err
+	}
+	view.LocatePrefix = clusterGroup
+	l = &loaded{view: view, options: x.Options}
+	switch {
+	case was != nil && was.generation.Number == number && was.generation.Vector.Column == x.Column && was.generation.Vector.Dim == x.Dim &&
+		was.generation.Vector.Element == x.Element && maps.Equal(was.options, x.Options) && slices.Equal(was.view.Files(), view.Files()):
+		l = was
+	default:
+		if was != nil {
+			view.Inherit(was.view)
+		}
+		if l.generation, err = generation.Load(ctx, view, x); err != nil {
+			return nil, err
+		}
+		if was != nil {
+			d.Cache.forget(was)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first := p.loaded[x.Name]; first != nil { // another query was faster
+		return first, nil
+	}
+	p.loaded[x.Name] = l
+	delete(p.before, x.Name)
+	return l, nil
+}
+
+// cluster returns a cluster, from the cache if it has it.
+func (l *loaded) cluster(ctx context.Context, cache *Cache, id int) (*cluster, error) {
+	key := cacheKey{l, id}
+	if c := cache.get(key); c != nil {
+		return c, nil
+	}
+	c, err := readCluster(ctx, l.view, l.generation.Number, l.generation.Shape(), id)
+	if err == nil {
+		cache.put(key, c)
+	}
+	return c, err
+}
+
+// clusterGroup is the physical file group that holds a whole cluster; keys of any other prefix may be in all of them.
+func clusterGroup(prefix []byte, n int) int {
+	if cluster := delta.ClusterPrefix(0, 0); len(prefix) == len(cluster) && prefix[0] == cluster[0] {
+		return delta.FileGroup(prefix, n)
+	}
+	return -1
+}
