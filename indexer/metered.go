@@ -216,5 +216,8 @@ func (m *Metered) SweepTemps(ctx context.Context, dir string) (n int, err error)
 	return n, err
 }
 
+// Broad implements storage.Broad for the wrapped store.
+func (m *Metered) Broad() bool { return storage.IsBroad(m.inner) }
+
 // URL implements storage.Store.
 func (m *Metered) URL() string { return m.inner.URL() }

@@ -20,6 +20,7 @@ type Guard struct {
 var (
 	_ Store   = (*Guard)(nil)
 	_ Sweeper = (*Guard)(nil)
+	_ Broad   = (*Guard)(nil)
 )
 
 // NewGuard wraps st; allow is asked for every path that is to be created, replaced or deleted.
@@ -105,6 +106,9 @@ func (g *Guard) Delete(ctx context.Context, p string) error {
 	}
 	return g.Store.Delete(ctx, p)
 }
+
+// Broad implements storage.Broad for the wrapped store.
+func (g *Guard) Broad() bool { return IsBroad(g.Store) }
 
 // SweepTemps passes on to the wrapped store; temporary files are the store's own, whatever directory they are in.
 func (g *Guard) SweepTemps(ctx context.Context, dir string) (int, error) {

@@ -162,6 +162,9 @@ func (s *Store) Delete(ctx context.Context, p string) error {
 	return nil
 }
 
+// Broad implements storage.Broad: both stores must be, so that a local one is never asked at once.
+func (s *Store) Broad() bool { return storage.IsBroad(s.base) && storage.IsBroad(s.sink) }
+
 // SweepTemps implements storage.Sweeper for the mounted store.
 func (s *Store) SweepTemps(ctx context.Context, dir string) (int, error) {
 	st, name, mounted := s.pick(dir)

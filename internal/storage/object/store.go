@@ -46,6 +46,9 @@ func New(c Client, cfg Config) (storage.Store, error) {
 // URL returns the place's whole URL, without a slash at its end.
 func (s *Store) URL() string { return strings.TrimSuffix(s.cfg.URL+"/"+s.cfg.Prefix, "/") }
 
+// Broad implements storage.Broad: a call waits for a network.
+func (s *Store) Broad() bool { return true }
+
 // key checks path and ctx and returns the object's whole key.
 func (s *Store) key(ctx context.Context, op, path string) (string, error) {
 	if err := storage.CheckPath(op, path); err != nil {

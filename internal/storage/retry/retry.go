@@ -95,6 +95,9 @@ func (s *Store) Stats() Stats {
 // URL returns the wrapped store's URL.
 func (s *Store) URL() string { return s.inner.URL() }
 
+// Broad implements storage.Broad for the wrapped store.
+func (s *Store) Broad() bool { return storage.IsBroad(s.inner) }
+
 // wholeFile is the number of bytes that a read of unknown length is given time for.
 const wholeFile = 256 << 20
 
