@@ -32,6 +32,7 @@ type seen struct {
 	propsInfo storage.Info
 	infos     []storage.Info
 	tl        *Timeline
+	once      bool // listed once only
 }
 
 // NewReader returns a reader of the timeline that belongs to dir (see Load). It reads nothing.
@@ -49,23 +50,45 @@ const openAttempts = 5
 // While writers go on committing, the last attempt accepts a first listing to which the second one only adds what is later. If
 // not even that comes about it is storage.ErrStale. Other errors as Load and LoadProperties.
 func (r *Reader) Open(ctx context.Context) (*Properties, *Timeline, error) {
+	s, err := r.open(ctx, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.props, s.tl, nil
+}
+
+// Glance is a look for who only asks whether single instants are there: the timeline is listed once, so that what appears meanwhile may
+// be missed while something later is not. For one listing and one Stat, with news too. File is that of the properties.
+type Glance struct {
+	Props    *Properties
+	File     storage.Info
+	Timeline *Timeline
+}
+
+// Glance takes a Glance. Errors as Open.
+func (r *Reader) Glance(ctx context.Context) (*Glance, error) {
+	s, err := r.open(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Glance{s.props, s.propsInfo, s.tl}, nil
+}
+
+func (r *Reader) open(ctx context.Context, once bool) (*seen, error) {
 	for attempt := 1; attempt <= openAttempts; attempt++ {
-		s, err := r.look(ctx, attempt == openAttempts)
-		if err != nil {
-			return nil, nil, err
-		}
-		if s != nil {
-			return s.props, s.tl, nil
+		if s, err := r.look(ctx, attempt == openAttempts, once); s != nil || err != nil {
+			return s, err
 		}
 	}
-	return nil, nil, &storage.Error{Op: "read timeline", Path: r.dir, Hint: "an upgrade, the archiver or many writers are at work: try again",
+	return nil, &storage.Error{Op: "read timeline", Path: r.dir, Hint: "an upgrade, the archiver or many writers are at work: try again",
 		Err: fmt.Errorf("the table changed under each of %d looks: %w", openAttempts, storage.ErrStale)}
 }
 
-// look is one attempt of Open; nil: something moved.
-func (r *Reader) look(ctx context.Context, final bool) (*seen, error) {
+// look is one attempt of Open, or of Glance (once); nil: something moved. The listing and the Stat of the properties may be made at
+// once: without news both are as in the last look, in which they belonged together, and with news both are made again.
+func (r *Reader) look(ctx context.Context, final, once bool) (*seen, error) {
 	last := r.remembered()
-	s := &seen{}
+	s := &seen{once: once}
 	if last != nil {
 		s.props, s.propsInfo = last.props, last.propsInfo
 	} else {
@@ -74,29 +97,30 @@ func (r *Reader) look(ctx context.Context, final bool) (*seen, error) {
 			return nil, err
 		}
 	}
-	infos, listErr := listTimeline(ctx, r.st, r.dir, s.props)
-	if listErr != nil && !errors.Is(listErr, storage.ErrNotFound) {
-		return nil, listErr
-	}
-	info, err := r.st.Stat(ctx, s.propsInfo.Path)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return nil, fmt.Errorf("look at properties: %w", err)
-	}
-	if err != nil || !sameFile(info, s.propsInfo) { // replaced: the next attempt reads them
+	infos, replaced, err := r.list(ctx, s, true)
+	if replaced { // the next attempt reads the properties
 		r.remember(nil)
 		return nil, nil
 	}
-	if listErr != nil {
-		return nil, listErr
+	if err != nil {
+		return nil, err
 	}
-	if last != nil && slices.EqualFunc(infos, last.infos, sameFile) {
+	if last != nil && (once || !last.once) && slices.EqualFunc(infos, last.infos, sameFile) {
 		return last, nil
 	}
 	s.infos = infos
 	if s.tl, err = build(infos, s.props.Zone); err != nil {
 		return nil, err
 	}
-	again, err := listTimeline(ctx, r.st, r.dir, s.props)
+	if once {
+		r.remember(s)
+		return s, nil
+	}
+	again, replaced, err := r.list(ctx, s, storage.IsBroad(r.st)) // else the Stat above came after the first listing
+	if replaced {
+		r.remember(nil)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +135,44 @@ func (r *Reader) look(ctx context.Context, final bool) (*seen, error) {
 	}
 	r.remember(s)
 	return s, nil
+}
+
+// list lists the timeline of a look and, with stat, says whether its properties were replaced. A folder that is not there is an error only
+// if they were not: an upgrade may have moved it.
+func (r *Reader) list(ctx context.Context, s *seen, stat bool) (infos []storage.Info, replaced bool, err error) {
+	var listErr error
+	calls := []func() error{func() error {
+		infos, listErr = listTimeline(ctx, r.st, r.dir, s.props)
+		if errors.Is(listErr, storage.ErrNotFound) {
+			return nil
+		}
+		return listErr
+	}}
+	if stat {
+		calls = append(calls, func() error {
+			info, err := r.st.Stat(ctx, s.propsInfo.Path)
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return fmt.Errorf("look at properties: %w", err)
+			}
+			replaced = err != nil || !sameFile(info, s.propsInfo)
+			return nil
+		})
+	}
+	if err := storage.Together(r.st, calls...); err != nil {
+		return nil, false, err
+	}
+	return infos, replaced, listErr
+}
+
+// Stands says whether nothing has changed on the timeline since a look that Open returned, by one listing and no read. If another look
+// has been taken since, it says no.
+func (r *Reader) Stands(ctx context.Context, tl *Timeline) (bool, error) {
+	last := r.remembered()
+	if last == nil || last.tl != tl {
+		return false, nil
+	}
+	infos, err := listTimeline(ctx, r.st, r.dir, last.props)
+	return err == nil && slices.EqualFunc(infos, last.infos, sameFile), err
 }
 
 // Poll says whether anything has changed on the timeline since the last Open, by one listing and no read. Without an Open

@@ -243,3 +243,62 @@ func TestSchemaIsRemembered(t *testing.T) {
 	ask("read timeline/" + done(30) + ", read timeline/" + done(20))
 	ask("")
 }
+
+// broad answers several calls at once.
+type broad struct{ storage.Store }
+
+func (broad) Broad() bool { return true }
+
+// What is asked for at once tells the same, and properties replaced between two listings are noticed by the second Stat.
+func TestLooksAtOnce(t *testing.T) {
+	t.Parallel()
+	mst, st, _ := reader(t, done(10))
+	r, one := timeline.NewReader(broad{st}, dotHoodie), timeline.NewReader(broad{st}, dotHoodie)
+	var tl *timeline.Timeline
+	look := func(what string, writes, lists, stats, reads int, fn func() *timeline.Timeline) {
+		t.Helper()
+		n, got := st.Calls(), map[string]int{}
+		tl = fn()
+		for _, call := range st.Trace()[n:] {
+			op, _, _ := strings.Cut(call, " ")
+			got[op]++
+		}
+		if len(tl.Writes()) != writes || got["list"] != lists || got["stat"] != stats || got["read"] != reads {
+			t.Errorf("%s: %d writes, %v", what, len(tl.Writes()), got)
+		}
+	}
+	open := func() *timeline.Timeline {
+		_, tl, err := r.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tl
+	}
+	glance := func() *timeline.Timeline {
+		g, err := one.Glance(t.Context())
+		if err != nil || g.File.Path != ".hoodie/hoodie.properties" {
+			t.Fatal(g, err)
+		}
+		return g.Timeline
+	}
+	look("first", 1, 2, 2, 1, open)
+	look("no news", 1, 1, 1, 0, open)
+	if ok, err := r.Stands(t.Context(), tl); !ok || err != nil {
+		t.Error("it stands", err)
+	}
+	look("first glance", 1, 1, 1, 1, glance)
+	put(mst, done(20))
+	if ok, err := r.Stands(t.Context(), tl); ok || err != nil {
+		t.Error("it does not stand any more", err)
+	}
+	look("glance with news", 2, 1, 1, 0, glance)
+	look("news", 2, 2, 2, 0, open)
+	look("glance without news", 2, 1, 1, 0, glance)
+	// What was listed once only is not taken for a look.
+	if _, _, err := one.Open(t.Context()); err != nil {
+		t.Error(err)
+	}
+	mst.Put(".hoodie/hoodie.properties", []byte(v9+"\n#\n"), time.Unix(9, 0))
+	look("other properties", 2, 3, 3, 1, open)
+	look("other properties at a glance", 2, 2, 2, 1, glance)
+}
