@@ -214,7 +214,7 @@ func peak(limit int64, fn func()) int64 {
 // TestSyncMemoryStaysBounded: a file group many times the bounds arrives and is rewritten. It is not parallel: it measures the heap.
 func TestSyncMemoryStaysBounded(t *testing.T) {
 	bound := int64(24 << 20)
-	x := huge{t: t, dir: t.TempDir(), rows: 30_011, dim: 32}
+	x := huge{t: t, dir: t.TempDir(), rows: 24_011, dim: 32}
 	opt := indexer.SyncOptions{Memory: indexer.Memory{Changes: 3 << 20, Window: 1 << 20, TempDir: t.TempDir()}, Sink: sink.Config{Memory: 1 << 20}}
 	hugeSync(t, x, bound, opt)
 }
