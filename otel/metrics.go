@@ -70,6 +70,13 @@ var Metrics = []Metric{
 	{Name: foldSeconds, Kind: Histogram, Labels: []string{"table"}, buckets: seconds, Help: "Seconds that a fold of the index's log files took."},
 	{Name: searchSeconds, Kind: Histogram, Labels: with("mode"), Values: []string{"exact_rerank", "approximate", "brute_force"}, buckets: blinks,
 		Help: "Seconds that a search took, by how it was answered."},
+	{Name: searchQueries, Kind: Counter, Labels: with("result"), Values: []string{"complete", "incomplete", "failed"}, Help: "Queries of searches, each of a batch, by how they ended."},
+	{Name: searchCandidates, Kind: Counter, Labels: with("found"), Values: []string{"in_place", "moved", "dead"},
+		Help: "Candidates of searches by what the record index says; moved and dead ones crowd out others."},
+	{Name: searchLogResident, Kind: Counter, Labels: perIndex, Help: "Finalists of searches whose row lies in a log file of the table."},
+	{Name: searchKeyMismatch, Kind: Counter, Labels: perIndex, Help: "Reads of a row by its position that met another row; it was then found by its key."},
+	{Name: searchCacheBytes, Kind: Gauge, Help: "Bytes of clusters that are kept between searches."},
+	{Name: searchCache, Kind: Counter, Labels: []string{"result"}, Values: []string{"hit", "miss", "evicted"}, Help: "Clusters that searches found in memory, had to read, and that were dropped for want of room."},
 	{Name: passes, Kind: Counter, Labels: []string{"table", "result"}, Values: []string{"ok", "failed"}, Help: "Passes over a table."},
 	{Name: lastSuccess, Kind: Gauge, Labels: []string{"table"}, Help: "When a pass over the table last ended without failure, as Unix time."},
 	{Name: sourceUp, Kind: Gauge, Labels: []string{"source"}, Help: "1 while a source of hints is connected, 0 while it is not."},
@@ -96,11 +103,19 @@ const (
 	mdtCommits      = "tidemark_mdt_commits_total"
 	foldSeconds     = "tidemark_fold_seconds"
 	searchSeconds   = "tidemark_search_seconds"
-	passes          = "tidemark_passes_total"
-	lastSuccess     = "tidemark_last_success_seconds"
-	sourceUp        = "tidemark_source_up"
-	sourceHints     = "tidemark_source_messages_total"
-	buildInfo       = "tidemark_build_info"
+
+	searchQueries     = "tidemark_search_queries_total"
+	searchCandidates  = "tidemark_search_candidates_total"
+	searchLogResident = "tidemark_search_log_resident_finalists_total"
+	searchKeyMismatch = "tidemark_search_fetch_key_mismatches_total"
+	searchCacheBytes  = "tidemark_search_cache_bytes"
+	searchCache       = "tidemark_search_cache_clusters_total"
+
+	passes      = "tidemark_passes_total"
+	lastSuccess = "tidemark_last_success_seconds"
+	sourceUp    = "tidemark_source_up"
+	sourceHints = "tidemark_source_messages_total"
+	buildInfo   = "tidemark_build_info"
 )
 
 func names(states []coverage.State) []string {

@@ -5,9 +5,13 @@ import (
 
 	"tidemark/coverage"
 	"tidemark/indexer"
+	"tidemark/search"
 )
 
-var _ indexer.Observer = (*Telemetry)(nil)
+var (
+	_ indexer.Observer = (*Telemetry)(nil)
+	_ search.Observer  = (*Telemetry)(nil)
+)
 
 // Noticed remembers the writer's trace, for when the commit is covered.
 func (t *Telemetry) Noticed(table, instant, trace string, _ time.Time) {
@@ -123,9 +127,32 @@ func (t *Telemetry) Folded(table string, took time.Duration) {
 	t.series.record(foldSeconds, seconds, took.Seconds(), table)
 }
 
-// Searched says that a search took so long, and how it was answered (exact_rerank, approximate or brute_force).
-func (t *Telemetry) Searched(table, index, mode string, took time.Duration) {
-	t.series.record(searchSeconds, blinks, took.Seconds(), table, index, mode)
+// Searched counts what a search did.
+func (t *Telemetry) Searched(x search.Searched) {
+	s := t.series
+	if x.Err != nil {
+		s.add(searchQueries, float64(x.Queries), x.Table, x.Index, "failed")
+		return
+	}
+	s.record(searchSeconds, blinks, x.Took.Seconds(), x.Table, x.Index, string(x.Mode))
+	s.add(searchQueries, float64(x.Queries-x.Incomplete), x.Table, x.Index, "complete")
+	s.add(searchQueries, float64(x.Incomplete), x.Table, x.Index, "incomplete")
+	s.add(searchCandidates, float64(x.Stats.Candidates-x.Stats.Moved-x.Stats.Dead), x.Table, x.Index, "in_place")
+	s.add(searchCandidates, float64(x.Stats.Moved), x.Table, x.Index, "moved")
+	s.add(searchCandidates, float64(x.Stats.Dead), x.Table, x.Index, "dead")
+	s.add(searchLogResident, float64(x.Stats.LogResidentFinalists), x.Table, x.Index)
+	s.add(searchKeyMismatch, float64(x.Stats.FetchKeyMismatch), x.Table, x.Index)
+}
+
+// SearchCache has the state of the searches' cache asked for whenever metrics are collected. Call it before the first collection.
+func (t *Telemetry) SearchCache(c *search.Cache) {
+	t.series.before = append(t.series.before, func() {
+		st := c.Stats()
+		t.series.set(searchCacheBytes, float64(st.Bytes))
+		t.series.set(searchCache, float64(st.Hits), "hit")
+		t.series.set(searchCache, float64(st.Misses), "miss")
+		t.series.set(searchCache, float64(st.Evicted), "evicted")
+	})
 }
 
 // Forget removes everything about a table that is followed no more.

@@ -19,6 +19,7 @@ import (
 	"tidemark/indexer"
 	"tidemark/internal/storage"
 	"tidemark/internal/testkit"
+	"tidemark/search"
 )
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -84,16 +85,19 @@ func everything(tel *Telemetry, table string) {
 	tel.Pass(table, nil, time.Second)
 	tel.Pass(table, errors.New("x"), time.Second)
 	tel.Folded(table, time.Second)
+	tel.Searched(search.Searched{Table: table, Index: "a", Queries: 1, Err: errors.New("x")})
 	for _, m := range Metrics {
 		if m.Name == searchSeconds {
 			for _, mode := range m.Values {
-				tel.Searched(table, "a", mode, time.Millisecond)
+				tel.Searched(search.Searched{Table: table, Index: "a", Mode: search.Mode(mode), Queries: 3, Incomplete: 1, Took: time.Millisecond,
+					Stats: search.Stats{Candidates: 9, Moved: 2, Dead: 1, LogResidentFinalists: 1, FetchKeyMismatch: 1}})
 			}
 		}
 	}
 }
 
 func sourceOf(tel *Telemetry) {
+	tel.SearchCache(search.NewCache(0))
 	tel.Source("kafka", func() SourceState {
 		st := SourceState{Connected: true, Messages: map[string]int64{}}
 		for _, m := range Metrics {

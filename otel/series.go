@@ -113,7 +113,7 @@ func (s *series) drop(metric string, labels ...string) {
 // dropTable removes all series of a table.
 func (s *series) dropTable(table string) {
 	for _, m := range Metrics {
-		if m.Labels[0] == "table" {
+		if len(m.Labels) > 0 && m.Labels[0] == "table" {
 			s.drop(m.Name, table)
 		}
 	}

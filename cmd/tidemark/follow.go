@@ -21,6 +21,7 @@ import (
 	"tidemark/internal/httpapi"
 	"tidemark/internal/storage"
 	"tidemark/otel"
+	"tidemark/search"
 )
 
 func (a *app) followCommand() *cobra.Command {
@@ -88,7 +89,9 @@ func (a *app) daemon(ctx context.Context, l *config.Loaded, reload func() (*conf
 			return &hinted{err: fmt.Errorf("serve HTTP: %w", err), hint: "another program may be there: name another address with --http, or none"}
 		}
 		log.Info("serving HTTP", "address", listener.Addr().String())
-		server := httpapi.New(httpapi.Config{Follower: f, Metrics: telemetry.Handler(), Searched: telemetry.Searched, Secret: l.HTTP.Secret, BodyLimit: int64(l.HTTP.BodyLimit), Rate: l.HTTP.Rate, MaxWait: l.HTTP.MaxWait, Log: log})
+		cache := search.NewCache(0)
+		telemetry.SearchCache(cache)
+		server := httpapi.New(httpapi.Config{Follower: f, Metrics: telemetry.Handler(), Searches: telemetry, Cache: cache, Secret: l.HTTP.Secret, BodyLimit: int64(l.HTTP.BodyLimit), Rate: l.HTTP.Rate, MaxWait: l.HTTP.MaxWait, Log: log})
 		running.Go(func() {
 			if err := server.Serve(ctx, listener); err != nil {
 				serverErr <- err

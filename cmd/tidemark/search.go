@@ -34,16 +34,18 @@ func (a *app) searchCommand() *cobra.Command {
 		Short: "Find the nearest rows",
 		Long: `Finds the rows nearest to a vector at the latest completed snapshot. --key takes that row's vector, and the
 row itself is among the results. Distances: l2 squared Euclidean, cosine 1 - cos, dot product -dot; smaller is nearer.
+A --vector-file of several vectors, one JSON array on a line, is a batch: all are answered at one snapshot, which costs
+much less than one by one. --json then prints one answer on a line.
 With the policy FAIL and an index that is not fresh, the exit code is 3 and there are no rows.`,
 		Example: "  tidemark search /data/t --key ocean -k 5\n" +
 			"  tidemark search /data/t --vector '[0.1, 0.7, -0.2]' --columns title,price --json",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			req, err := f.request(c)
+			req, batch, err := f.request(c)
 			if err != nil {
 				return usage(c, err)
 			}
-			err = a.search(c.Context(), args[0], req)
+			err = a.search(c.Context(), args[0], req, batch)
 			if errors.Is(err, search.ErrUsage) {
 				return usage(c, err)
 			}
@@ -53,7 +55,7 @@ With the policy FAIL and an index that is not fresh, the exit code is 3 and ther
 	indexFlag(c, &f.index)
 	c.Flags().StringVar(&f.key, "key", "", "record key of the row to take the vector of")
 	c.Flags().StringVar(&f.vector, "vector", "", "query vector, a JSON array of numbers")
-	c.Flags().StringVar(&f.vectorFile, "vector-file", "", "file with the query vector, a JSON array of numbers")
+	c.Flags().StringVar(&f.vectorFile, "vector-file", "", "file with a query vector, a JSON array of numbers, or with one on each line")
 	c.Flags().IntVarP(&f.k, "k", "k", 10, "rows wanted")
 	c.Flags().StringVar(&f.mode, "mode", "", "exact_rerank, approximate or brute_force; the index's option if left out")
 	c.Flags().IntVar(&f.nprobes, "nprobes", 0, "clusters to look at; the index's option if left out")
@@ -63,9 +65,9 @@ With the policy FAIL and an index that is not fresh, the exit code is 3 and ther
 	return c
 }
 
-// request turns flags into a request; all that is wrong with them is reported together.
-func (f *searchFlags) request(c *cobra.Command) (search.Request, error) {
-	req := search.Request{Index: f.index, Key: f.key, K: f.k, Mode: search.Mode(f.mode), NProbes: f.nprobes,
+// request turns flags into a request, and the vectors of a batch; all that is wrong with them is reported together.
+func (f *searchFlags) request(c *cobra.Command) (req search.Request, batch [][]float64, err error) {
+	req = search.Request{Index: f.index, Key: f.key, K: f.k, Mode: search.Mode(f.mode), NProbes: f.nprobes,
 		Policy: search.Policy(strings.ToUpper(f.policy)), Partitions: f.partitions, Columns: f.columns}
 	var problems []error
 	given := 0
@@ -90,26 +92,36 @@ func (f *searchFlags) request(c *cobra.Command) (search.Request, error) {
 		problems = append(problems, fmt.Errorf("--policy %q: FAIL, WARN or FALLBACK", f.policy))
 	}
 	if len(problems) > 0 {
-		return req, errors.Join(problems...)
+		return req, nil, errors.Join(problems...)
 	}
-	text, from := []byte(f.vector), "--vector"
-	if f.vectorFile != "" {
-		var err error
-		if text, err = readVectorFile(f.vectorFile); err != nil {
-			return req, fmt.Errorf("--vector-file: %w", err)
+	var text io.Reader = strings.NewReader(f.vector)
+	from := "--vector"
+	switch {
+	case f.vectorFile != "":
+		file, err := os.Open(f.vectorFile)
+		if err != nil {
+			return req, nil, fmt.Errorf("--vector-file: %w", err)
 		}
-		from = f.vectorFile
+		defer file.Close()
+		text, from = file, f.vectorFile
+	case f.vector == "":
+		return req, nil, nil
 	}
-	if len(text) > 0 {
-		if err := parseVector(text, &req.Vector); err != nil {
-			return req, fmt.Errorf("%s: not a JSON array of numbers: %w", from, err)
-		}
+	vectors, err := parseVectors(text)
+	switch {
+	case err != nil:
+		return req, nil, fmt.Errorf("%s: %w", from, err)
+	case len(vectors) == 1:
+		req.Vector = vectors[0]
+		return req, nil, nil
+	case f.vectorFile == "":
+		return req, nil, errors.New("--vector: more than one vector; put them into a file, one on each line, for --vector-file")
 	}
-	return req, nil
+	return req, vectors, nil
 }
 
-// search answers a query and prints the answer.
-func (a *app) search(ctx context.Context, url string, req search.Request) error {
+// search answers a query, or a batch, and prints the answers.
+func (a *app) search(ctx context.Context, url string, req search.Request, batch [][]float64) error {
 	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return err
@@ -117,17 +129,42 @@ func (a *app) search(ctx context.Context, url string, req search.Request) error 
 	if err := needOneIndex(ctx, place, a.named(url), req.Index); err != nil {
 		return err
 	}
-	answer, err := search.Search(ctx, a.searchDeps(place, url), req)
+	reader := search.NewReader(a.searchDeps(place, url))
+	if batch != nil {
+		all, err := reader.Batch(ctx, req, batch)
+		return a.answered(url, req, all, err)
+	}
+	answer, err := reader.Search(ctx, req)
+	return a.answered(url, req, []*search.Answer{answer}, err)
+}
+
+// answered prints the answers of a batch, or the only one.
+func (a *app) answered(url string, req search.Request, all []*search.Answer, err error) error {
+	var answer *search.Answer
+	if len(all) > 0 {
+		answer = all[0]
+	}
 	switch {
 	case errors.Is(err, storage.ErrStale):
 		return &exitError{code: exitNotFresh, err: &hinted{err: err, facts: factsOf(answer),
 			hint: fmt.Sprintf("catch up first: tidemark sync %s; or ask with --policy WARN or FALLBACK", a.named(url))}}
 	case err != nil:
 		return err
-	case a.json:
-		return a.object(answer)
 	}
-	a.showAnswer(req, answer)
+	for i, answer := range all {
+		switch {
+		case a.json:
+			if err := a.object(answer); err != nil {
+				return err
+			}
+		case len(all) > 1:
+			a.showAnswer(req, fmt.Sprintf("vector %d", i+1), answer)
+		case req.Key != "":
+			a.showAnswer(req, strconv.Quote(req.Key), answer)
+		default:
+			a.showAnswer(req, "the given vector", answer)
+		}
+	}
 	return nil
 }
 
@@ -156,11 +193,7 @@ func factsOf(answer *search.Answer) map[string]any {
 		"lag_instants": answer.LagInstants, "complete": false, "results": []search.Result{}}
 }
 
-func (a *app) showAnswer(req search.Request, answer *search.Answer) {
-	what := "the given vector"
-	if req.Key != "" {
-		what = strconv.Quote(req.Key)
-	}
+func (a *app) showAnswer(req search.Request, what string, answer *search.Answer) {
 	a.say("%s nearest to %s at snapshot %s, %s", plural(len(answer.Results), "row"), what, answer.Snapshot, answer.Mode)
 	g := newGrid(0, 1)
 	head := []any{"", "distance", "key", "partition"}
@@ -184,37 +217,41 @@ func (a *app) showAnswer(req search.Request, answer *search.Answer) {
 	}
 }
 
-// maxVectorFile bounds the bytes of a --vector-file: a query of 65,536 dimensions takes less.
-const maxVectorFile = 4 << 20
+// maxVectorFile bounds the bytes of a --vector-file: one that does not end is not read to its end.
+const maxVectorFile = 256 << 20
 
-// readVectorFile reads a query file. One that does not end is not read to its end.
-func readVectorFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxVectorFile+1))
-	if err == nil && len(b) > maxVectorFile {
-		err = fmt.Errorf("%s is longer than %d bytes: no query vector", name, maxVectorFile)
-	}
-	return b, err
-}
-
-// parseVector reads a JSON array of numbers. null is no number: JSON would take it for 0.
-func parseVector(text []byte, v *[]float64) error {
-	var items []*float64
-	if err := json.Unmarshal(text, &items); err != nil {
-		return err
-	}
-	*v = nil
-	for i, x := range items {
-		if x == nil {
-			return fmt.Errorf("component %d is null, not a number", i)
+// parseVectors reads JSON arrays of numbers, one after the other. null is no number: JSON would take it for 0.
+func parseVectors(text io.Reader) ([][]float64, error) {
+	var out [][]float64
+	dec := json.NewDecoder(io.LimitReader(text, maxVectorFile))
+	for {
+		var items []*float64
+		err := dec.Decode(&items)
+		switch {
+		case errors.Is(err, io.EOF) && len(out) > 0:
+			return out, nil
+		case err == nil && items == nil:
+			err = errors.New("null")
 		}
-		*v = append(*v, *x)
+		if err == nil && len(out) == search.MaxBatch {
+			return nil, fmt.Errorf("more than %d vectors: search with fewer at once", search.MaxBatch)
+		}
+		v := make([]float64, len(items))
+		for i, x := range items {
+			if x == nil {
+				err = fmt.Errorf("component %d is null, not a number", i)
+				break
+			}
+			v[i] = *x
+		}
+		if err != nil && len(out) > 0 {
+			return nil, fmt.Errorf("vector %d: not a JSON array of numbers: %w", len(out)+1, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("not a JSON array of numbers: %w", err)
+		}
+		out = append(out, v)
 	}
-	return nil
 }
 
 // distance prints a distance. One that rounds to zero has no sign.

@@ -68,6 +68,9 @@ func codeOf(err error) (code int, kind, hint string) {
 			return k.code, k.name, hint
 		}
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return http.StatusGatewayTimeout, "failed", cmp.Or(hint, "wait longer: timeout=5m")
+	}
 	if errors.Is(err, context.Canceled) {
 		return http.StatusServiceUnavailable, "failed", "the daemon is about to stop, or the client has gone"
 	}
@@ -108,6 +111,12 @@ func (s *Server) limited(h answer) http.HandlerFunc {
 		code, v, err := h(r)
 		if err != nil {
 			s.fail(w, r, err)
+			return
+		}
+		if c, ok := v.(content); ok {
+			w.Header().Set("Content-Type", c.media)
+			w.WriteHeader(code)
+			_, _ = w.Write(c.bytes) // the client has gone
 			return
 		}
 		write(w, code, v)

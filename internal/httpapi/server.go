@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"tidemark/indexer"
 	"tidemark/internal/config"
+	"tidemark/search"
 )
 
 // Config is what the server works with. Follower is required.
@@ -18,8 +20,10 @@ type Config struct {
 	Follower *indexer.Follower
 	// Metrics answers /metrics. Defaults to nothing: 404.
 	Metrics http.Handler
-	// Searched is told of each search: its table and index, how it was answered, and how long that took. Defaults to nobody.
-	Searched func(table, index, mode string, took time.Duration)
+	// Searches is told of each search. Defaults to nobody.
+	Searches search.Observer
+	// Cache keeps clusters of all tables between searches. Defaults to one of the default size.
+	Cache *search.Cache
 	// Secret must come with whatever is more than a look at states. Without one such requests are taken from this machine only.
 	Secret config.Secret
 	// BodyLimit is the largest body, in bytes. Defaults to 16 MiB.
@@ -37,10 +41,14 @@ const maxWaiters = 1000
 
 // Server answers requests. It is safe for concurrent use.
 type Server struct {
-	cfg     Config
-	handler http.Handler
-	bucket  *bucket
-	waiters chan struct{} // a token is held for each request that waits
+	cfg      Config
+	handler  http.Handler
+	bucket   *bucket
+	waiters  chan struct{} // a token is held for each request that waits
+	searches chan struct{} // a token is held for each search
+
+	mu      sync.Mutex        // guards what follows
+	readers map[string]reader // by the name that requests use
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -53,7 +61,11 @@ func New(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, bucket: &bucket{rate: float64(cfg.Rate), most: 2 * float64(cfg.Rate)}, waiters: make(chan struct{}, maxWaiters)}
+	if cfg.Cache == nil {
+		cfg.Cache = search.NewCache(0)
+	}
+	s := &Server{cfg: cfg, bucket: &bucket{rate: float64(cfg.Rate), most: 2 * float64(cfg.Rate)}, waiters: make(chan struct{}, maxWaiters),
+		searches: make(chan struct{}, maxSearches), readers: map[string]reader{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.health)
 	mux.HandleFunc("GET /readyz", s.ready)

@@ -3,10 +3,8 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,9 +13,7 @@ import (
 	"tidemark/coverage"
 	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
-	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
-	"tidemark/search"
 )
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
@@ -184,65 +180,4 @@ func (s *Server) skip(r *http.Request) (int, any, error) {
 	return s.decide(r, func(ctx context.Context, p mdt.Place) (*indexer.Decisions, error) {
 		return indexer.Skip(ctx, p, r.FormValue("instant"), r.FormValue("reason"))
 	})
-}
-
-// query is the body of a search.
-type query struct {
-	Index      string     `json:"index"`
-	Key        string     `json:"key"`
-	Vector     []*float64 `json:"vector"`
-	K          int        `json:"k"`
-	Mode       string     `json:"mode"`
-	NProbes    int        `json:"nprobes"`
-	Policy     string     `json:"policy"`
-	Partitions []string   `json:"partitions"`
-	Columns    []string   `json:"columns"`
-}
-
-// maxK bounds the rows of an answer.
-const maxK = 10_000
-
-func (s *Server) search(r *http.Request) (int, any, error) {
-	q := query{K: 10}
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&q); err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			return 0, nil, err
-		}
-		return 0, nil, bad(http.StatusBadRequest, `send a JSON object such as {"key": "k1", "k": 10} or {"vector": [0.1, …]}`, "read query: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return 0, nil, bad(http.StatusBadRequest, "send one JSON object", "something follows the query")
-	}
-	if (q.Key == "") == (q.Vector == nil) || q.K < 1 || q.K > maxK || q.NProbes < 0 {
-		return 0, nil, bad(http.StatusBadRequest, fmt.Sprintf("give key or vector, k from 1 to %d, and nprobes of 0 or more", maxK), "a wrong query")
-	}
-	req := search.Request{Index: q.Index, Key: q.Key, K: q.K, Mode: search.Mode(q.Mode), NProbes: q.NProbes, Policy: search.Policy(strings.ToUpper(q.Policy)),
-		Partitions: q.Partitions, Columns: q.Columns}
-	for i, x := range q.Vector {
-		if x == nil {
-			return 0, nil, bad(http.StatusBadRequest, "send numbers only", "component %d of the vector is null", i)
-		}
-		req.Vector = append(req.Vector, *x)
-	}
-	d, cfg, err := s.deps(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	began := time.Now()
-	a, err := search.Search(r.Context(), search.Deps{Place: d.Place, Table: cfg.URL,
-		Freshness: func(ctx context.Context, t *table.Table, st *mdt.State, index string) (search.Freshness, error) {
-			v, err := coverage.Fresh(ctx, d.Place, t, st, index)
-			f := search.Freshness{Fresh: v.Fresh, Reason: v.Reason}
-			if n := len(v.Due); err == nil && v.Known() {
-				f.LagInstants = &n
-			}
-			return f, err
-		}}, req)
-	if err == nil && s.cfg.Searched != nil {
-		s.cfg.Searched(cmp.Or(cfg.Name, cfg.URL), a.Index, string(a.Mode), time.Since(began))
-	}
-	return http.StatusOK, a, err
 }
