@@ -25,7 +25,7 @@ var _ generation.Committer = Committer{}
 
 // CommitterOptions are what is not required of a Committer.
 type CommitterOptions struct {
-	// Sink configures the sink below; its Schema and Recheck are set here. Create lets Acquire make the state
+	// Sink configures the sink below; its Schema, Recheck and Data are set here. Create lets Acquire make the state
 	// object of a table that has none.
 	Sink sink.Config
 	// Waiting is told before a commit waits for a time to become free. Defaults to nothing.
@@ -42,7 +42,7 @@ func OpenCommitter(ctx context.Context, place mdt.Place, opt CommitterOptions) (
 	if opt.Tables == nil {
 		opt.Tables = table.NewCache(place.Store)
 	}
-	opt.Sink.Schema, opt.Sink.Recheck = delta.SchemaJSON, Recheck(place, opt.Tables)
+	opt.Sink.Schema, opt.Sink.Recheck, opt.Sink.Data = delta.SchemaJSON, Recheck(opt.Tables), opt.Tables.Reader()
 	s, err := sink.Open(ctx, place, opt.Sink)
 	return Committer{s, opt.Waiting, opt.Tables, &memo{}}, err
 }

@@ -6,10 +6,10 @@ import (
 	"maps"
 	"slices"
 
-	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 	"tidemark/markers"
+	"tidemark/sink"
 )
 
 // Recheck returns the check that the sink makes right before a commit point, and again when a successor
@@ -17,17 +17,11 @@ import (
 // incorporated has gone, and every frontier that moves may stand where it goes. A frontier that does not move is
 // not judged: a write with an old requested time may appear after it (decision 8 keeps it where it is), and that
 // must not stop the commits after it from being covered. storage.ErrStale: throw the batch away and redo it.
-func Recheck(place mdt.Place, tables *table.Cache) func(context.Context, *mdt.State) error {
-	return func(ctx context.Context, after *mdt.State) error {
-		before, _, err := mdt.ReadState(ctx, place)
-		if err != nil {
-			return err
-		}
-		t, err := tables.Open(ctx)
-		if err != nil {
-			return err
-		}
+func Recheck(tables *table.Cache) func(context.Context, sink.Standing) error {
+	return func(ctx context.Context, now sink.Standing) error {
+		t := tables.At(now.Props, now.Timeline)
 		l := &look{Look: markers.LookAt(t.Timeline), table: t}
+		before, after := now.Before, now.After
 		for _, name := range slices.Sorted(maps.Keys(after.Indexes)) {
 			x := after.Indexes[name]
 			if _, active := x.Active(); !active || x.Dropped {

@@ -41,10 +41,11 @@ func (s *Sink) swap(ctx context.Context, change func(st *mdt.State) (*mdt.State,
 		}
 		info, err := s.put(ctx, b, tag)
 		if err == nil {
-			s.wrote.Store(&written{b, next, info.Tag})
+			s.wrote.Store(&written{b, next, info.Tag, info.ModTime})
 			return next, info.ModTime, nil
 		}
 		known = nil
+		s.wrote.Store(nil) // what is there is not known any more
 		if !errors.Is(err, storage.ErrConflict) || attempt == casAttempts {
 			return nil, time.Time{}, fmt.Errorf("swap state: %w", err)
 		}
@@ -56,6 +57,7 @@ type written struct {
 	bytes []byte
 	state *mdt.State
 	tag   string
+	at    time.Time // by the store's clock
 }
 
 // readUnless is read, or known if there is one. The state is the caller's.
@@ -99,7 +101,8 @@ func (s *Sink) put(ctx context.Context, b []byte, tag string) (storage.Info, err
 }
 
 // swapOwned is swap for the owner of the lease: ErrLeaseLost when the state has another owner, epoch or intent than
-// expected. intent is the state of the intent that must be there with that id; "" means none.
+// expected. intent is the state of the intent that must be there with that id; "" means none. Whatever it changes, the lease is prolonged
+// with it, unless change gave it back.
 func (s *Sink) swapOwned(ctx context.Context, intent, id string, change func(st *mdt.State) error) (*mdt.State, time.Time, error) {
 	held, epoch := s.lease()
 	if !held {
@@ -114,7 +117,11 @@ func (s *Sink) swapOwned(ctx context.Context, intent, id string, change func(st 
 				return nil, fmt.Errorf("change state: intent is not %s %s: %w", intent, id, ErrLeaseLost)
 			}
 		}
-		return st, change(st)
+		err := change(st)
+		if st.Owner != "" {
+			st.ValidUntil = s.cfg.Now().Add(s.cfg.Lease)
+		}
+		return st, err
 	})
 	return st, at, err
 }

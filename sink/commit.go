@@ -3,8 +3,6 @@ package sink
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,9 +42,6 @@ type Batch struct {
 // commitAttempts bounds how often Commit takes a new id because a name or a time turned out to be taken.
 const commitAttempts = 3
 
-// readBack is how much of a staged file is read at a time: 8 MiB.
-const readBack = 8 << 20
-
 // commitBudget is what one commit may lose to a store in trouble, all its calls together: a call alone is repeated for up to two
 // minutes, and a commit makes about 30. Who gives up leaves the lease to others, and the next commit settles what was begun.
 const commitBudget = 5 * time.Minute
@@ -84,6 +79,13 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 	space := spill.NewSpace(s.cfg.TempDir, s.cfg.Memory)
 	defer func() { _ = space.Close() }()                       // its file has no name any more: nothing is left behind
 	files, ledger, in, err := s.prepare(ctx, space, b, st, at) // steps 1 and 3
+	if wait := (*WaitError)(nil); errors.As(err, &wait) && at.Before(wait.Until) {
+		// The store's time may be later than at our last write.
+		if st, at, err = s.renewed(ctx, b.Revision); err != nil {
+			return "", err
+		}
+		files, ledger, in, err = s.prepare(ctx, space, b, st, at)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -96,17 +98,30 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 	if _, err = s.stage(ctx, st, in); err != nil {
 		return "", err
 	}
-	if err := s.writeFiles(ctx, files); err != nil { // step 4
+	if err := s.createFiles(ctx, files); err != nil { // step 4
 		return "", s.takeBack(ctx, in, err)
 	}
-	ran, err := s.underLock(ctx, func() error { return s.publishCommit(ctx, in, b.Recheck) })
+	// What was staged is read back together with the look of step 5, unless that takes long: the look would be old at the commit point,
+	// or the table's lock held for longer.
+	compare := func() error { return s.compareFiles(ctx, files) }
+	if s.cfg.Lock != nil || !atOnce(files) {
+		if err := compare(); err != nil {
+			return "", s.takeBack(ctx, in, err)
+		}
+		compare = func() error { return nil }
+	}
+	var l *look
+	ran, err := s.underLock(ctx, func() (err error) {
+		l, err = s.publishCommit(ctx, in, compare, b.Recheck)
+		return err
+	})
 	if !ran {
 		return "", s.takeBack(ctx, in, err)
 	}
 	if err != nil {
 		return "", err
 	}
-	if err := s.settle(ctx, in, true); err != nil { // step 8
+	if err := s.settle(ctx, in, l); err != nil { // step 8
 		return "", err
 	}
 	// What cannot be deleted now stays listed and is tried again by the next commit or owner; the batch is visible.
@@ -114,15 +129,16 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 	return in.ID, nil
 }
 
-// publishCommit is steps 5 to 7.
-func (s *Sink) publishCommit(ctx context.Context, in *mdt.Intent, recheck func(context.Context) error) error {
-	if err := s.recheck(ctx, in, recheck); err != nil { // step 5
-		return s.takeBack(ctx, in, err)
+// publishCommit is steps 5 to 7. compare is what is left of step 4. It returns step 5's look.
+func (s *Sink) publishCommit(ctx context.Context, in *mdt.Intent, compare func() error, recheck func(context.Context) error) (*look, error) {
+	l, err := s.recheck(ctx, in, compare, recheck) // step 5
+	if err == nil {
+		err = s.stillLocked(ctx)
 	}
-	if err := s.stillLocked(ctx); err != nil {
-		return s.takeBack(ctx, in, err)
+	if err != nil {
+		return nil, s.takeBack(ctx, in, err)
 	}
-	_, _, err := s.swapOwned(ctx, mdt.Staging, in.ID, func(st *mdt.State) error { // step 6
+	_, _, err = s.swapOwned(ctx, mdt.Staging, in.ID, func(st *mdt.State) error { // step 6
 		st.Intent.State = mdt.Committing
 		for i, c := range st.Intent.After.Commits {
 			if c.ID == in.ID {
@@ -132,19 +148,31 @@ func (s *Sink) publishCommit(ctx context.Context, in *mdt.Intent, recheck func(c
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	in.State = mdt.Committing
 	err = s.createCommit(ctx, in) // step 7: the commit point for Hudi's readers
 	if errors.Is(err, lock.ErrLost) {
-		return s.takeBack(ctx, in, err)
+		return nil, s.takeBack(ctx, in, err)
 	}
-	return err
+	return l, err
 }
 
-// begin is the first half of step 1: renew the lease, settle what an earlier attempt left, and see that the state is still
-// the one the batch was computed from. It returns the state and the store's time.
+// begin is the first half of step 1: see that the state is still the one the batch was computed from, and settle what an earlier attempt
+// left. It returns the state and the store's time of a write of ours. As long as this sink has written last and nothing speaks against
+// it, nothing is asked: the swap of step 3 compares that state, prolongs the lease, and is refused to an owner that has lost it.
 func (s *Sink) begin(ctx context.Context, want int64) (*mdt.State, time.Time, error) {
+	w := s.wrote.Load()
+	held, epoch := s.lease()
+	if w != nil && held && w.state.Epoch == epoch && w.state.Owner == s.cfg.Owner && w.state.Intent == nil && w.state.Revision == want {
+		s.publish(w.state)
+		return w.state, w.at, nil
+	}
+	return s.renewed(ctx, want)
+}
+
+// renewed is begin with the lease prolonged first.
+func (s *Sink) renewed(ctx context.Context, want int64) (*mdt.State, time.Time, error) {
 	st, at, err := s.renew(ctx)
 	if err != nil {
 		return nil, at, err
@@ -167,14 +195,14 @@ func (s *Sink) begin(ctx context.Context, want int64) (*mdt.State, time.Time, er
 // prepare is the second half of step 1 and the first of step 3: look at the table, allocate, build, and work out the state
 // after. It writes nothing but what does not fit in memory, to the space. ledger is the file that keepEvidence is to create; nil if none.
 func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt.State, at time.Time) (files []staged, ledger []byte, in *mdt.Intent, err error) {
-	l, err := s.look(ctx)
+	l, err := s.look(ctx, dirs(st))
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if err := s.checkTable(ctx, l, st); err != nil {
 		return nil, nil, nil, err
 	}
-	if err := s.checkStage(ctx, l.dataProps, dirs(st), st.Live("")); err != nil {
+	if err := s.checkStage(ctx, l, dirs(st), st.Live("")); err != nil {
 		return nil, nil, nil, err
 	}
 	after := st.Clone()
@@ -211,7 +239,7 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 		return nil, nil, nil, err
 	}
 	fresh := slices.DeleteFunc(dirs(in.After), func(dir string) bool { return slices.Contains(dirs(st), dir) })
-	if err := s.checkStage(ctx, l.dataProps, fresh, nil); err != nil { // the others were looked at above, and are again before step 7
+	if err := s.checkStage(ctx, l, fresh, nil); err != nil { // the others were looked at above, and are again before step 7
 		return nil, nil, nil, err
 	}
 	var covered []mdt.CoveredInstant
@@ -270,60 +298,6 @@ func (s *Sink) allowCommit(in *mdt.Intent) {
 	s.commitPath.Store(&p)
 }
 
-// writeFiles is step 4. A name that is there with our bytes is our own attempt whose answer was lost.
-func (s *Sink) writeFiles(ctx context.Context, files []staged) error {
-	for i := range files {
-		f := &files[i]
-		path := s.place.File(f.Path)
-		if err := s.createFile(ctx, path, f); err != nil {
-			return fmt.Errorf("stage: %w", err)
-		}
-		same, err := s.holdsFile(ctx, path, f)
-		if err != nil {
-			return fmt.Errorf("read back: %w", err)
-		}
-		if !same {
-			return &storage.Error{Op: "read back", Path: path, Hint: "the store does not return what was written; check it",
-				Err: fmt.Errorf("size or checksum differs: %w", storage.ErrCorrupt)}
-		}
-	}
-	return nil
-}
-
-// createFile is createOnce for a file of the batch.
-func (s *Sink) createFile(ctx context.Context, path string, f *staged) error {
-	if content, ok := f.whole(); ok {
-		return s.createOnce(ctx, path, content)
-	}
-	_, err := s.guard.CreateFrom(ctx, path, f.Size, f.open)
-	return s.resolve(path, err, func() (bool, error) { return s.holdsFile(ctx, path, f) })
-}
-
-// holdsFile says whether a file has the size and the SHA-256 of one of the batch. Large ones are read in parts.
-func (s *Sink) holdsFile(ctx context.Context, path string, f *staged) (bool, error) {
-	h := sha256.New()
-	if f.Size <= readBack {
-		got, _, err := s.guard.ReadFile(ctx, path)
-		if err != nil || int64(len(got)) != f.Size {
-			return false, err
-		}
-		h.Write(got)
-	} else {
-		info, err := s.guard.Stat(ctx, path)
-		if err != nil || info.Size != f.Size {
-			return false, err
-		}
-		for off := int64(0); off < f.Size; off += readBack {
-			got, err := s.guard.ReadRange(ctx, path, off, min(readBack, f.Size-off))
-			if err != nil {
-				return false, err
-			}
-			h.Write(got)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)) == f.SHA256, nil
-}
-
 // createOnce creates a file, and resolves a lost race or an unknown outcome by reading: nil when our bytes are there,
 // errTaken when someone else's are.
 func (s *Sink) createOnce(ctx context.Context, path string, content []byte) error {
@@ -364,29 +338,28 @@ func (s *Sink) createCommit(ctx context.Context, in *mdt.Intent) error {
 	return s.createOnce(ctx, s.place.CommitPath(in.ID, in.Completion), in.Commit)
 }
 
-// recheck is step 5: everything that must still hold just before the commit point.
-func (s *Sink) recheck(ctx context.Context, in *mdt.Intent, more func(context.Context) error) error {
-	l, err := s.look(ctx)
+// recheck is step 5: everything that must still hold just before the commit point. It returns its look.
+func (s *Sink) recheck(ctx context.Context, in *mdt.Intent, compare func() error, more func(context.Context) error) (*look, error) {
+	l, err := s.look(ctx, dirs(in.After), compare)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	gone, err := s.archived(ctx, l, in.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if gone {
-		return fmt.Errorf("id %s is in the archived timeline: %w", in.ID, errTaken)
+		return nil, fmt.Errorf("id %s is in the archived timeline: %w", in.ID, errTaken)
 	}
 	if err := s.holds(ctx, l, in); err != nil {
-		return err
+		return nil, err
 	}
-	if more == nil {
-		return nil
+	if more != nil {
+		if err := more(ctx); err != nil {
+			return nil, fmt.Errorf("check again: %w", err)
+		}
 	}
-	if err := more(ctx); err != nil {
-		return fmt.Errorf("check again: %w", err)
-	}
-	return nil
+	return l, nil
 }
 
 // holds says whether the intent may become visible on a table that looks like l: its times are free (or its own commit
@@ -404,13 +377,13 @@ func (s *Sink) holds(ctx context.Context, l *look, in *mdt.Intent) error {
 	if err := s.checkTable(ctx, l, in.After); err != nil {
 		return err
 	}
-	if err := s.checkStage(ctx, l.dataProps, dirs(in.After), in.After.Live("")); err != nil {
+	if err := s.checkStage(ctx, l, dirs(in.After), in.After.Live("")); err != nil {
 		return err
 	}
 	if s.cfg.Recheck == nil {
 		return nil
 	}
-	if err := s.cfg.Recheck(ctx, in.After); err != nil {
+	if err := s.cfg.Recheck(ctx, Standing{Before: s.current(), After: in.After, Props: l.dataProps, Timeline: l.data}); err != nil {
 		return fmt.Errorf("check again: %w", err)
 	}
 	return nil

@@ -42,7 +42,7 @@ func (s *Sink) acquire(ctx context.Context) error {
 	case errors.Is(err, storage.ErrNotFound) && s.cfg.Create && s.place.IsBeside():
 		err = s.checkEmpty(ctx)
 	case errors.Is(err, storage.ErrNotFound) && s.cfg.Create:
-		_, err = s.look(ctx)
+		_, err = s.look(ctx, nil)
 	case err == nil:
 		err = s.checkBefore(ctx, first)
 	}
@@ -126,10 +126,7 @@ func (s *Sink) startRenewal(ctx context.Context) {
 
 // renew prolongs the lease and returns the state and the store's time.
 func (s *Sink) renew(ctx context.Context) (*mdt.State, time.Time, error) {
-	return s.swapOwned(ctx, anyIntent, "", func(st *mdt.State) error {
-		st.ValidUntil = s.cfg.Now().Add(s.cfg.Lease)
-		return nil
-	})
+	return s.swapOwned(ctx, anyIntent, "", func(*mdt.State) error { return nil })
 }
 
 // Release ends the renewal and gives the lease back. Without a lease it does nothing; a lease that was lost is no error.

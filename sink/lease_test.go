@@ -193,7 +193,7 @@ func TestFencedOwner(t *testing.T) {
 			t.Fatal(readErr)
 		}
 		fenced := errors.Is(err, storage.ErrConflict) || errors.As(err, new(*LeaseError))
-		released := err == nil && n == 9 // paused when only giving back the lease was left
+		released := err == nil && n == 8 // paused when only giving back the lease was left
 		if errors.Is(err, ErrFilesGone) {
 			t.Errorf("write %d: a fenced owner says that the index is gone: %v", n, err)
 		}

@@ -17,27 +17,76 @@ import (
 // dataDir is the data table's .hoodie directory, relative to the store's root.
 const dataDir = ".hoodie"
 
-// look is what both timelines and both hoodie.properties said at one time.
+// look is what both timelines and both hoodie.properties said at one time, and what was in the directories of indexes.
 type look struct {
 	dataProps, mdtProps *timeline.Properties
 	data, mdt           *timeline.Timeline
+	mdtFile             storage.Info              // of mdtProps; no path: it was not looked for
+	listed              map[string][]storage.Info // by directory, relative to the MDT root
+	defs                *mdt.Definitions          // nil: not read
 }
 
-// look reads both timelines. ErrNoMDT when the metadata table, its properties or its timeline are not there; ErrUnsupported
-// when the table's version is not one that may be written.
-func (s *Sink) look(ctx context.Context) (*look, error) {
-	l := &look{}
-	var err error
+// look reads both timelines, lists directories of indexes, and makes the calls of also, all at once where the store allows it: none depends
+// on another, and what they say is judged in this order. ErrNoMDT when the metadata table, its properties or its timeline are not
+// there; ErrUnsupported when the table's version is not one that may be written.
+func (s *Sink) look(ctx context.Context, dirs []string, also ...func() error) (*look, error) {
+	l := &look{listed: map[string][]storage.Info{}}
+	calls := append(also, func() error { return s.lookAtData(ctx, l) }, func() error { return s.lookAtMDT(ctx, l) })
+	lists := make([][]storage.Info, len(dirs))
+	for i, dir := range dirs {
+		calls = append(calls, func() (err error) {
+			lists[i], err = s.listIndex(ctx, dir)
+			return err
+		})
+	}
+	var defs *mdt.Definitions
+	if !s.place.IsBeside() && len(dirs) > 0 {
+		file := mdt.DefinitionsPath(s.known.Load()) // where they were at the look before: checkStage reads them if they are elsewhere now
+		calls = append(calls, func() (err error) {
+			defs, err = mdt.ReadDefinitions(ctx, s.place.Store, file)
+			if errors.Is(err, storage.ErrCorrupt) {
+				return nil // what else is found counts first
+			}
+			return err
+		})
+	}
+	if err := storage.Together(s.guard, calls...); err != nil {
+		return nil, err
+	}
+	for i, dir := range dirs {
+		l.listed[dir] = lists[i]
+	}
+	l.defs = defs
+	s.known.Store(l.dataProps)
+	// Beside the table nobody upgrades our metadata table with it; versions 8 and 9 have the same files.
+	if l.mdtProps.Version != l.dataProps.Version && !s.place.IsBeside() || l.mdtProps.Layout != 2 ||
+		l.mdtProps.TimelineDir(s.place.File(".hoodie")) != s.place.TimelineDir() {
+		return nil, &storage.Error{Op: "read", Path: s.place.MDTDir, Hint: "finish the upgrade of the table with its own writer",
+			Err: fmt.Errorf("metadata table of version %d beside a table of version %d, or its timeline elsewhere: %w",
+				l.mdtProps.Version, l.dataProps.Version, storage.ErrUnsupported)}
+	}
+	return l, nil
+}
+
+func (s *Sink) lookAtData(ctx context.Context, l *look) (err error) {
 	if l.dataProps, l.data, err = s.data.Open(ctx); err != nil {
-		return nil, fmt.Errorf("read data timeline: %w", err)
+		return fmt.Errorf("read data timeline: %w", err)
 	}
 	if err := s.place.CheckWritable(l.dataProps); err != nil {
 		if !slices.Contains(l.dataProps.MetadataPartitions, "files") && l.dataProps.CheckReadable() == nil {
-			return nil, fmt.Errorf("check table: %w: %w", err, ErrNoMDT)
+			return fmt.Errorf("check table: %w: %w", err, ErrNoMDT)
 		}
-		return nil, fmt.Errorf("check table: %w", err)
+		return fmt.Errorf("check table: %w", err)
 	}
-	l.mdtProps, l.mdt, err = s.metadata.Open(ctx)
+	return nil
+}
+
+// lookAtMDT takes a glance only: what counts is whether single times are on that timeline, and whether it is there.
+func (s *Sink) lookAtMDT(ctx context.Context, l *look) error {
+	g, err := s.metadata.Glance(ctx)
+	if err == nil {
+		l.mdtProps, l.mdt, l.mdtFile = g.Props, g.Timeline, g.File
+	}
 	if errors.Is(err, storage.ErrNotFound) && s.place.IsBeside() {
 		// Our own metadata table has no timeline folder before its first commit.
 		l.mdt = &timeline.Timeline{}
@@ -48,19 +97,36 @@ func (s *Sink) look(ctx context.Context) (*look, error) {
 		if s.place.IsBeside() {
 			hint = "it was deleted from the place beside the table: drop the index and create it again"
 		}
-		return nil, &storage.Error{Op: "read", Path: s.place.MDTDir, Err: fmt.Errorf("%w (%w)", ErrNoMDT, err), Hint: hint}
+		return &storage.Error{Op: "read", Path: s.place.MDTDir, Err: fmt.Errorf("%w (%w)", ErrNoMDT, err), Hint: hint}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read metadata table's timeline: %w", err)
+		return fmt.Errorf("read metadata table's timeline: %w", err)
 	}
-	// Beside the table nobody upgrades our metadata table with it; versions 8 and 9 have the same files.
-	if l.mdtProps.Version != l.dataProps.Version && !s.place.IsBeside() || l.mdtProps.Layout != 2 ||
-		l.mdtProps.TimelineDir(s.place.File(".hoodie")) != s.place.TimelineDir() {
-		return nil, &storage.Error{Op: "read", Path: s.place.MDTDir, Hint: "finish the upgrade of the table with its own writer",
-			Err: fmt.Errorf("metadata table of version %d beside a table of version %d, or its timeline elsewhere: %w",
-				l.mdtProps.Version, l.dataProps.Version, storage.ErrUnsupported)}
+	return nil
+}
+
+// lookAgain is step 8's look: was, if the data table has no news and the metadata table is there as it was; else a new one.
+func (s *Sink) lookAgain(ctx context.Context, was *look) (*look, error) {
+	now := &look{}
+	var there bool
+	err := storage.Together(s.guard, func() error { return s.lookAtData(ctx, now) }, func() error {
+		if was.mdtFile.Path == "" {
+			return nil
+		}
+		info, err := s.guard.Stat(ctx, was.mdtFile.Path)
+		there = err == nil && info.Size == was.mdtFile.Size && info.ModTime.Equal(was.mdtFile.ModTime)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return l, nil
+	if there && now.data == was.data && now.dataProps == was.dataProps {
+		return was, nil
+	}
+	return s.look(ctx, nil)
 }
 
 // newest returns the newest requested or completion time of a completed data-table instant, in 17 digits, and the newest
@@ -113,31 +179,41 @@ func (l *look) checkRestores(st *mdt.State) error {
 }
 
 // checkStage returns ErrHandedOver when one of the index directories belongs to an engine that knows vector indexes (see mdt.CheckListed),
-// and ErrFilesGone when one of the files that should be there is missing or has another size. One listing a directory.
-func (s *Sink) checkStage(ctx context.Context, p *timeline.Properties, dirs []string, files []mdt.DataFile) error {
+// and ErrFilesGone when one of the files that should be there is missing or has another size. It goes by what the look has listed, and
+// lists what it has not.
+func (s *Sink) checkStage(ctx context.Context, l *look, dirs []string, files []mdt.DataFile) error {
 	sizes := map[string]int64{}
 	listed := map[string]bool{}
-	list := func(dir string) ([]storage.Info, error) {
+	list := func(dir string) (infos []storage.Info, err error) {
 		listed[dir] = true
-		infos, err := s.list(ctx, s.place.File(dir))
+		infos, ok := l.listed[dir]
+		if !ok {
+			infos, err = s.listIndex(ctx, dir)
+		}
 		for _, i := range infos {
 			sizes[i.Path] = i.Size
 		}
 		return infos, err
 	}
+	defs := func() (_ *mdt.Definitions, err error) {
+		if file := mdt.DefinitionsPath(l.dataProps); l.defs == nil || l.defs.Path != file {
+			l.defs, err = mdt.ReadDefinitions(ctx, s.place.Store, file)
+		}
+		return l.defs, err
+	}
 	for _, dir := range dirs {
 		infos, err := list(dir)
 		if err != nil {
-			return fmt.Errorf("list partition: %w", err)
+			return err
 		}
-		if err := mdt.CheckListed(ctx, s.place, p, dir, infos); err != nil {
+		if err := mdt.CheckListed(s.place, l.dataProps, dir, infos, defs); err != nil {
 			return err
 		}
 	}
 	for _, f := range files {
 		if dir := path.Dir(f.Path); !listed[dir] {
 			if _, err := list(dir); err != nil {
-				return fmt.Errorf("check files: %w", err)
+				return err
 			}
 		}
 		size, ok := sizes[s.place.File(f.Path)]
@@ -154,6 +230,14 @@ func (s *Sink) checkStage(ctx context.Context, p *timeline.Properties, dirs []st
 	return nil
 }
 
+func (s *Sink) listIndex(ctx context.Context, dir string) ([]storage.Info, error) {
+	infos, err := s.list(ctx, s.place.File(dir))
+	if err != nil {
+		return nil, fmt.Errorf("list partition: %w", err)
+	}
+	return infos, nil
+}
+
 // checkOurs is checkStage for all indexes of a state, before anything is written: not even the lease is taken on a table whose
 // partitions were handed over.
 func (s *Sink) checkOurs(ctx context.Context, st *mdt.State) error {
@@ -165,7 +249,7 @@ func (s *Sink) checkOurs(ctx context.Context, st *mdt.State) error {
 	if err != nil {
 		return fmt.Errorf("read table: %w", err)
 	}
-	return s.checkStage(ctx, p, all, nil)
+	return s.checkStage(ctx, &look{dataProps: p}, all, nil)
 }
 
 // checkBefore looks whether anything may be written for a state, before the lease is taken.
@@ -206,8 +290,12 @@ func dirs(st *mdt.State) []string {
 	return out
 }
 
-// archived says whether an instant is in the MDT's archived timeline.
+// archived says whether an instant is in the MDT's archived timeline. Hudi's archiver of a metadata table never passes the earliest instant on the
+// data table's active timeline (protocol 1.4): what lies above that is not archived, and the archive is not asked.
 func (s *Sink) archived(ctx context.Context, l *look, requested string) (bool, error) {
+	if earliest := l.data.Earliest(); earliest != "" && requested > earliest {
+		return false, nil
+	}
 	for _, err := range timeline.NewArchive(s.place.Store, s.place.File(".hoodie"), l.mdtProps).Instants(ctx, requested, requested) {
 		if err != nil {
 			return false, fmt.Errorf("look into the metadata table's archived timeline: %w", err)

@@ -28,7 +28,7 @@ func (s *Sink) recover(ctx context.Context) error {
 	if st.Intent.State == mdt.Staging {
 		return s.burn(ctx, st.Intent)
 	}
-	_, err = s.underLock(ctx, func() error { return s.settle(ctx, st.Intent, false) })
+	_, err = s.underLock(ctx, func() error { return s.settle(ctx, st.Intent, nil) })
 	var b *burnedError
 	if errors.As(err, &b) {
 		return nil
@@ -47,15 +47,18 @@ func decides(err error) bool {
 	return errors.Is(err, storage.ErrStale) || errors.Is(err, ErrNoMDT) || errors.Is(err, ErrFilesGone) || errors.Is(err, ErrHandedOver)
 }
 
-// settle ends an intent that is COMMITTING: visible (step 8), or taken back with a *burnedError. created says that this
-// owner has just created the commit file, so that only what may have changed since is looked at. Any other error leaves
-// the intent for the next owner.
-func (s *Sink) settle(ctx context.Context, in *mdt.Intent, created bool) error {
+// settle ends an intent that is COMMITTING: visible (step 8), or taken back with a *burnedError. was is the look of step 5
+// where this owner has just created the commit file, so that only what may have changed since is looked at; else nil. Any other error
+// leaves the intent for the next owner.
+func (s *Sink) settle(ctx context.Context, in *mdt.Intent, was *look) error {
 	s.allowCommit(in)
-	l, err := s.look(ctx)
-	if err == nil && created {
-		err = l.checkRestores(in.After)
-	} else if err == nil {
+	var l *look
+	var err error
+	if was != nil {
+		if l, err = s.lookAgain(ctx, was); err == nil {
+			err = l.checkRestores(in.After)
+		}
+	} else if l, err = s.look(ctx, dirs(in.After)); err == nil {
 		err = s.holds(ctx, l, in)
 	}
 	if errors.Is(err, ErrNoMDT) {
@@ -67,7 +70,7 @@ func (s *Sink) settle(ctx context.Context, in *mdt.Intent, created bool) error {
 	if err != nil && !decides(err) {
 		return err
 	}
-	if err == nil && !created {
+	if err == nil && was == nil {
 		err = s.finishCommit(ctx, l, in)
 		if err != nil && !decides(err) {
 			return err
@@ -105,7 +108,7 @@ func (s *Sink) finishCommit(ctx context.Context, l *look, in *mdt.Intent) error 
 		return err
 	}
 	// Step 8 looks once more after the commit point.
-	after, err := s.look(ctx)
+	after, err := s.lookAgain(ctx, l)
 	if errors.Is(err, ErrNoMDT) {
 		return errors.Join(err, s.guard.Delete(ctx, s.place.CommitPath(in.ID, in.Completion)))
 	}

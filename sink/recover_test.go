@@ -16,7 +16,7 @@ import (
 )
 
 // killedAt returns a table whose owner was killed at the n-th writing call of a commit of the newest instant, before or after
-// its effect, and that instant. The calls: 1 renew, 2 staging, 3 and 4 files, 5 committing, 6 commit file, 7 visible.
+// its effect, and that instant. The calls: 1 staging, 2 and 3 files, 4 committing, 5 commit file, 6 visible.
 func killedAt(t *testing.T, fixture string, n int, after bool) (*mem.Store, *clock, timeline.Instant) {
 	t.Helper()
 	st, s, c := built(t, fixture)
@@ -61,25 +61,25 @@ func TestRecoveryVerdicts(t *testing.T) {
 		recheck error
 		covered bool // did the commit become visible
 	}{
-		{"staging without files", 2, true, nothing, nil, false},
-		{"staging with a file", 3, true, nothing, nil, false},
-		{"staging, all files", 5, false, nothing, nil, false},
-		{"committing without commit file", 5, true, nothing, nil, true},
-		{"committing with commit file", 6, true, nothing, nil, true},
-		{"visible", 7, true, nothing, nil, true},
-		{"committing, then a restore", 5, true, restore, nil, false},
-		{"commit file, then a restore", 6, true, restore, nil, false},
-		{"committing, frontier no longer holds", 5, true, nothing, storage.ErrStale, false},
-		{"commit file, frontier no longer holds", 6, true, nothing, storage.ErrStale, false},
-		{"commit file of someone else", 5, true, func(st *mem.Store) {
+		{"staging without files", 1, true, nothing, nil, false},
+		{"staging with a file", 2, true, nothing, nil, false},
+		{"staging, all files", 4, false, nothing, nil, false},
+		{"committing without commit file", 4, true, nothing, nil, true},
+		{"committing with commit file", 5, true, nothing, nil, true},
+		{"visible", 6, true, nothing, nil, true},
+		{"committing, then a restore", 4, true, restore, nil, false},
+		{"commit file, then a restore", 5, true, restore, nil, false},
+		{"committing, frontier no longer holds", 4, true, nothing, storage.ErrStale, false},
+		{"commit file, frontier no longer holds", 5, true, nothing, storage.ErrStale, false},
+		{"commit file of someone else", 4, true, func(st *mem.Store) {
 			state, _, _ := mdt.ReadState(context.Background(), mdt.Inside(st))
 			st.Put(mdt.Inside(st).CommitPath(state.Intent.ID, state.Intent.Completion), []byte("other"), old)
 		}, nil, false},
-		{"committing, then a data instant of that time", 5, true, func(st *mem.Store) {
+		{"committing, then a data instant of that time", 4, true, func(st *mem.Store) {
 			state, _, _ := mdt.ReadState(context.Background(), mdt.Inside(st))
 			st.Put(".hoodie/timeline/"+state.Intent.ID+".commit.requested", nil, old)
 		}, nil, false},
-		{"committing, id below the active timeline", 5, true, func(st *mem.Store) {
+		{"committing, id below the active timeline", 4, true, func(st *mem.Store) {
 			for _, p := range st.Paths() {
 				if strings.HasPrefix(p, ".hoodie/timeline/2") {
 					_ = st.Delete(context.Background(), p)
@@ -89,7 +89,7 @@ func TestRecoveryVerdicts(t *testing.T) {
 			st.Put(".hoodie/timeline/20261201000000000.inflight", nil, old)
 			st.Put(".hoodie/timeline/20261201000000000_20261201000001000.commit", []byte("x"), old)
 		}, nil, false},
-		{"a staged file is gone", 5, true, func(st *mem.Store) {
+		{"a staged file is gone", 4, true, func(st *mem.Store) {
 			state, _, _ := mdt.ReadState(context.Background(), mdt.Inside(st))
 			_ = st.Delete(context.Background(), mdt.Inside(st).File(state.Intent.Files[0].Path))
 		}, nil, false},
@@ -100,9 +100,9 @@ func TestRecoveryVerdicts(t *testing.T) {
 			c.change(st)
 			cfg := config(clk, "next")
 			asked := false
-			cfg.Recheck = func(_ context.Context, after *mdt.State) error {
+			cfg.Recheck = func(_ context.Context, now Standing) error {
 				asked = true
-				if _, ok := after.Indexes[idx].Covered[i.Requested]; !ok {
+				if _, ok := now.After.Indexes[idx].Covered[i.Requested]; !ok {
 					t.Error("recheck sees the state before")
 				}
 				return c.recheck
@@ -136,7 +136,7 @@ func TestRecoveryVerdicts(t *testing.T) {
 
 func TestRecoveryWithoutMDT(t *testing.T) {
 	t.Parallel()
-	st, clk, i := killedAt(t, "cow_basic", 6, true)
+	st, clk, i := killedAt(t, "cow_basic", 5, true)
 	for _, p := range st.Paths() { // the writer deleted it; our commit file came after
 		if strings.HasPrefix(p, ".hoodie/metadata/") && !strings.HasSuffix(p, ".deltacommit") {
 			_ = st.Delete(t.Context(), p)
@@ -230,7 +230,7 @@ func TestArchivedInstants(t *testing.T) {
 	t.Parallel()
 	st := table(t, "archived")
 	s := open(t, st, config(newClock(), "one"))
-	l, err := s.look(t.Context())
+	l, err := s.look(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,14 +250,18 @@ func TestArchivedInstants(t *testing.T) {
 			t.Errorf("%s: %t, %v", at, got, err)
 		}
 	}
+	// The archive is asked only about what may be in it: nothing there lies above what is active on the data timeline.
+	if newest := all[len(all)-1]; newest > l.data.Earliest() {
+		t.Errorf("%s is archived in the metadata table, %s is active on the data timeline", newest, l.data.Earliest())
+	}
 }
 
 // TestRecoveryOfAnArchivedCommit: Hudi archived the commit file before the owner could show it.
 func TestRecoveryOfAnArchivedCommit(t *testing.T) {
 	t.Parallel()
-	st, clk, i := killedAt(t, "archived", 6, true)
+	st, clk, i := killedAt(t, "archived", 5, true)
 	place := mdt.Inside(st)
-	l, err := open(t, st, config(clk, "look")).look(t.Context())
+	l, err := open(t, st, config(clk, "look")).look(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

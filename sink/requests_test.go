@@ -28,7 +28,7 @@ func TestRequestsOfACommit(t *testing.T) {
 			op, _, _ := strings.Cut(call, " ")
 			got[op]++
 		}
-		if want := map[string]int{"replace": 4, "create": 2, "read": 4, "list": 10, "stat": 6}; n > 0 && !maps.Equal(got, want) {
+		if want := map[string]int{"replace": 3, "create": 2, "read": 3, "list": 7, "stat": 6}; n > 0 && !maps.Equal(got, want) {
 			t.Errorf("commit %d: %v, want %v:\n%s", n, got, want, strings.Join(calls, "\n"))
 		}
 	}

@@ -24,10 +24,13 @@ type Config struct {
 	Schema string
 	// Create lets Acquire make the state object of a table that has none. Defaults to false: ErrNotFound.
 	Create bool
-	// Recheck looks again, at step 5 and when a successor finishes a commit, whether the state that is about to become
+	// Recheck says, at step 5 and when a successor finishes a commit, whether the state that is about to become
 	// visible still fits the table's timelines: the frontier rule above all. Only its argument and the store may decide.
 	// Defaults to none.
-	Recheck func(ctx context.Context, after *mdt.State) error
+	Recheck func(ctx context.Context, now Standing) error
+	// Data reads the data table's timeline, where the caller follows it, too: what one has read the other need not read. Defaults to a
+	// reader of its own.
+	Data *timeline.Reader
 	// Lock is the lock that the table's writers share. It is held for the last steps of a commit: from looking again to the commit file. A
 	// lost one makes the commit redo. Nothing of ours needs it to be safe. Defaults to none.
 	Lock lock.Locker
@@ -57,6 +60,15 @@ type Config struct {
 	Host  string
 	PID   int
 	Alive func(pid int) bool
+}
+
+// Standing is what Config.Recheck judges. Nothing in it may be changed.
+type Standing struct {
+	// Before is the state under the intent, After what is to become the state.
+	Before, After *mdt.State
+	// Props and Timeline are the sink's own look at the data table, taken for this check.
+	Props    *timeline.Properties
+	Timeline *timeline.Timeline
 }
 
 // defaultEvidence keeps a state below 200 KiB with evidence of an instant being about 500 bytes, twice with a commit under way.
@@ -108,7 +120,8 @@ type Sink struct {
 	guard *storage.Guard
 	cfg   Config
 
-	data, metadata *timeline.Reader // of both timelines: a look without news is one listing and one Stat
+	data, metadata *timeline.Reader                    // of both timelines: a look without news is one listing and one Stat
+	known          atomic.Pointer[timeline.Properties] // the data table's, of the last look; nil before
 
 	blockLimit int64 // see the constant
 
@@ -155,7 +168,10 @@ func Open(_ context.Context, place mdt.Place, cfg Config) (*Sink, error) {
 	})
 	place.Store = s.guard
 	s.place = place
-	s.data, s.metadata = timeline.NewReader(place.Store, dataDir), timeline.NewReader(place.Store, place.File(".hoodie"))
+	s.metadata = timeline.NewReader(place.Store, place.File(".hoodie"))
+	if s.data = cfg.Data; s.data == nil {
+		s.data = timeline.NewReader(place.Store, dataDir)
+	}
 	return s, nil
 }
 

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -19,6 +20,10 @@ import (
 const (
 	// defaultMemory is how many bytes of a batch's files are kept in memory until they are staged.
 	defaultMemory = 16 << 20
+	// readBack is how much of a staged file is read at a time.
+	readBack = 8 << 20
+	// small is the size of files that are staged at once.
+	small = 1 << 20
 	// blockLimit is the size at which the content of a log block ends and another block begins: Java readers hold a block's content
 	// in an array of less than 2 GiB.
 	blockLimit = 1 << 30
@@ -190,4 +195,96 @@ func (f *staged) sum() error {
 	f.Size, err = io.Copy(h, r)
 	f.SHA256 = hex.EncodeToString(h.Sum(nil))
 	return err
+}
+
+// createFiles is the first half of step 4. A name that is there with our bytes is our own attempt whose answer was lost.
+func (s *Sink) createFiles(ctx context.Context, files []staged) error {
+	return s.each(files, func(f *staged) error {
+		if err := s.createFile(ctx, s.place.File(f.Path), f); err != nil {
+			return fmt.Errorf("stage: %w", err)
+		}
+		return nil
+	})
+}
+
+// compareFiles is the second half: read all back, and compare.
+func (s *Sink) compareFiles(ctx context.Context, files []staged) error {
+	return s.each(files, func(f *staged) error {
+		path := s.place.File(f.Path)
+		same, err := s.holdsFile(ctx, path, f)
+		if err != nil {
+			return fmt.Errorf("read back: %w", err)
+		}
+		if !same {
+			return &storage.Error{Op: "read back", Path: path, Hint: "the store does not return what was written; check it",
+				Err: fmt.Errorf("size or checksum differs: %w", storage.ErrCorrupt)}
+		}
+		return nil
+	})
+}
+
+// each does something with every file: with small ones at once where the store allows it, with large ones, which wait for bytes and take
+// memory, one after the other.
+func (s *Sink) each(files []staged, do func(f *staged) error) error {
+	var calls, large []func() error
+	for i := range files {
+		call := func() error { return do(&files[i]) }
+		if files[i].Size <= small {
+			calls = append(calls, call)
+		} else {
+			large = append(large, call)
+		}
+	}
+	if err := storage.Together(s.guard, calls...); err != nil {
+		return err
+	}
+	for _, call := range large {
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// atOnce says whether files are so few and small that all are read back within about one call's time.
+func atOnce(files []staged) bool {
+	sum := int64(0)
+	for _, f := range files {
+		sum += f.Size
+	}
+	return sum <= readBack
+}
+
+// createFile is createOnce for a file of the batch.
+func (s *Sink) createFile(ctx context.Context, path string, f *staged) error {
+	if content, ok := f.whole(); ok {
+		return s.createOnce(ctx, path, content)
+	}
+	_, err := s.guard.CreateFrom(ctx, path, f.Size, f.open)
+	return s.resolve(path, err, func() (bool, error) { return s.holdsFile(ctx, path, f) })
+}
+
+// holdsFile says whether a file has the size and the SHA-256 of one of the batch. Large ones are read in parts.
+func (s *Sink) holdsFile(ctx context.Context, path string, f *staged) (bool, error) {
+	h := sha256.New()
+	if f.Size <= readBack {
+		got, _, err := s.guard.ReadFile(ctx, path)
+		if err != nil || int64(len(got)) != f.Size {
+			return false, err
+		}
+		h.Write(got)
+	} else {
+		info, err := s.guard.Stat(ctx, path)
+		if err != nil || info.Size != f.Size {
+			return false, err
+		}
+		for off := int64(0); off < f.Size; off += readBack {
+			got, err := s.guard.ReadRange(ctx, path, off, min(readBack, f.Size-off))
+			if err != nil {
+				return false, err
+			}
+			h.Write(got)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)) == f.SHA256, nil
 }

@@ -78,6 +78,8 @@ type put struct {
 	replace bool
 }
 
+func (p *puts) Broad() bool { return storage.IsBroad(p.Store) }
+
 func (p *puts) Create(ctx context.Context, path string, data []byte) (storage.Info, error) {
 	p.made = append(p.made, put{len(data), false})
 	return p.Store.Create(ctx, path, data)

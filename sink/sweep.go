@@ -115,9 +115,9 @@ func (s *Sink) deleteOrphans(ctx context.Context, dir string, orphans []string) 
 	if len(orphans) == 0 {
 		return nil
 	}
-	l, err := s.look(ctx)
+	l, err := s.look(ctx, []string{dir})
 	if err == nil {
-		err = s.checkStage(ctx, l.dataProps, []string{dir}, nil)
+		err = s.checkStage(ctx, l, []string{dir}, nil)
 	}
 	if errors.Is(err, ErrHandedOver) || errors.Is(err, ErrNoMDT) {
 		return nil // not ours any more; the next commit says so
@@ -178,7 +178,7 @@ func keepRetired(now, after []mdt.Retired) []mdt.Retired {
 // firstState makes the state of a table that has none. Times continue after whatever an earlier state that was lost may
 // have allocated: our files that lie there, and completed-only deltacommits on the MDT timeline.
 func (s *Sink) firstState(ctx context.Context) (*mdt.State, error) {
-	l, err := s.look(ctx)
+	l, err := s.look(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func TestDropWhileACommitIsUnderWay(t *testing.T) {
 	b.Revision = state.Revision
 	b.Recheck = nil
 	rechecked := func() { staged = operator2.Drop(t.Context(), idx) }
-	s2.cfg.Recheck = func(_ context.Context, _ *mdt.State) error { rechecked(); return nil }
+	s2.cfg.Recheck = func(context.Context, Standing) error { rechecked(); return nil }
 	if _, err := s2.Commit(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}

@@ -164,17 +164,6 @@ func (r *Reader) list(ctx context.Context, s *seen, stat bool) (infos []storage.
 	return infos, replaced, listErr
 }
 
-// Stands says whether nothing has changed on the timeline since a look that Open returned, by one listing and no read. If another look
-// has been taken since, it says no.
-func (r *Reader) Stands(ctx context.Context, tl *Timeline) (bool, error) {
-	last := r.remembered()
-	if last == nil || last.tl != tl {
-		return false, nil
-	}
-	infos, err := listTimeline(ctx, r.st, r.dir, last.props)
-	return err == nil && slices.EqualFunc(infos, last.infos, sameFile), err
-}
-
 // Poll says whether anything has changed on the timeline since the last Open, by one listing and no read. Without an Open
 // before, it has.
 func (r *Reader) Poll(ctx context.Context) (moved bool, err error) {

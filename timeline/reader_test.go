@@ -283,14 +283,8 @@ func TestLooksAtOnce(t *testing.T) {
 	}
 	look("first", 1, 2, 2, 1, open)
 	look("no news", 1, 1, 1, 0, open)
-	if ok, err := r.Stands(t.Context(), tl); !ok || err != nil {
-		t.Error("it stands", err)
-	}
 	look("first glance", 1, 1, 1, 1, glance)
 	put(mst, done(20))
-	if ok, err := r.Stands(t.Context(), tl); ok || err != nil {
-		t.Error("it does not stand any more", err)
-	}
 	look("glance with news", 2, 1, 1, 0, glance)
 	look("news", 2, 2, 2, 0, open)
 	look("glance without news", 2, 1, 1, 0, glance)

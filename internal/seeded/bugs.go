@@ -174,15 +174,20 @@ var Bugs = slices.Concat(
 	),
 	of("sink/commit.go", Simulation,
 		Bug{Name: "the commit file comes before the files",
-			Old: `	if err := s.writeFiles(ctx, files); err != nil { // step 4`,
-			New: `	if err := errors.Join(s.createCommit(ctx, in), s.writeFiles(ctx, files)); err != nil { // step 4`},
+			Old: `	if err := s.createFiles(ctx, files); err != nil { // step 4`,
+			New: `	if err := errors.Join(s.createCommit(ctx, in), s.createFiles(ctx, files)); err != nil { // step 4`},
 		Bug{Name: "a commit is made without its decision",
 			Old: `		st.Intent.State = mdt.Committing
 `,
 			New: ``},
 		Bug{Name: "a commit is not looked at again before its decision",
-			Old: `	if err := s.recheck(ctx, in, recheck); err != nil { // step 5`,
-			New: `	if err := s.recheck(ctx, in, recheck); err != nil && false { // step 5`},
+			Old: `	l, err := s.recheck(ctx, in, compare, recheck) // step 5
+`,
+			New: `	l, err := s.recheck(ctx, in, compare, recheck) // step 5
+	if err != nil {
+		l, err = s.look(ctx, nil)
+	}
+`},
 	),
 	of("sink/cas.go", Simulation,
 		Bug{Name: "the state is replaced without its tag",

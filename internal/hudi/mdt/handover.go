@@ -22,18 +22,20 @@ const (
 // written any more.
 var ErrHandedOver = fmt.Errorf("handed over to an aware engine: %w", storage.ErrRefused)
 
-// CheckOurs is CheckListed with the listing made here. A partition without files is listed, too.
+// CheckOurs is CheckListed with listing and definitions read here. A partition without files is listed, too.
 func CheckOurs(ctx context.Context, place Place, p *timeline.Properties, partition string) error {
 	files, err := place.Store.List(ctx, place.File(partition))
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("list partition: %w", err)
 	}
-	return CheckListed(ctx, place, p, partition, files)
+	return CheckListed(place, p, partition, files, func() (*Definitions, error) {
+		return ReadDefinitions(ctx, place.Store, DefinitionsPath(p))
+	})
 }
 
-// CheckListed is HandedOver as an error of kind ErrHandedOver.
-func CheckListed(ctx context.Context, place Place, p *timeline.Properties, partition string, files []storage.Info) error {
-	why, err := HandedOver(ctx, place, p, partition, files)
+// CheckListed is HandedOver as an error of kind ErrHandedOver, with the definitions that defs returns, which is asked at most once.
+func CheckListed(place Place, p *timeline.Properties, partition string, files []storage.Info, defs func() (*Definitions, error)) error {
+	why, err := handedOver(place, p, partition, files, defs)
 	if err != nil || why == "" {
 		return err
 	}
@@ -45,6 +47,12 @@ func CheckListed(ctx context.Context, place Place, p *timeline.Properties, parti
 // not. partition is an Index's Dir, files the listing of that directory, p the data table's properties as they are now. Beside a table
 // only the metafile counts: what the table lists or defines under that name is a partition of its own metadata table.
 func HandedOver(ctx context.Context, place Place, p *timeline.Properties, partition string, files []storage.Info) (string, error) {
+	return handedOver(place, p, partition, files, func() (*Definitions, error) {
+		return ReadDefinitions(ctx, place.Store, DefinitionsPath(p))
+	})
+}
+
+func handedOver(place Place, p *timeline.Properties, partition string, files []storage.Info, defs func() (*Definitions, error)) (string, error) {
 	for _, i := range files {
 		if strings.HasPrefix(path.Base(i.Path), metafile) {
 			return "has a partition metafile", nil
@@ -59,34 +67,44 @@ func HandedOver(ctx context.Context, place Place, p *timeline.Properties, partit
 	case slices.Contains(p.MetadataInflight, partition):
 		return "is listed in hoodie.table.metadata.partitions.inflight", nil
 	}
-	defs, file, err := definitions(ctx, place.Store, p)
+	d, err := defs()
 	if err != nil {
 		return "", err
 	}
-	if _, defined := defs[partition]; defined {
-		return "is defined in " + path.Base(file), nil
+	if _, defined := d.of[partition]; defined {
+		return "is defined in " + path.Base(d.Path), nil
 	}
 	return "", nil
 }
 
-// definitions returns the index definitions of a table by the name of their partition; none when there is no such file.
-func definitions(ctx context.Context, st storage.Store, p *timeline.Properties) (map[string]json.RawMessage, string, error) {
-	file := p.Raw["hoodie.table.index.defs.path"]
-	if file == "" {
-		file = defaultDefinitions
+// Definitions are the index definitions of a table, as read from a path.
+type Definitions struct {
+	Path string
+	of   map[string]json.RawMessage // by the name of their partition
+}
+
+// DefinitionsPath is where a table of these properties keeps its index definitions, relative to its root. nil properties name the usual place.
+func DefinitionsPath(p *timeline.Properties) string {
+	if p != nil && p.Raw["hoodie.table.index.defs.path"] != "" {
+		return p.Raw["hoodie.table.index.defs.path"]
 	}
+	return defaultDefinitions
+}
+
+// ReadDefinitions reads the index definitions of a table; none when there is no such file. storage.ErrCorrupt when they cannot be decoded.
+func ReadDefinitions(ctx context.Context, st storage.Store, file string) (*Definitions, error) {
 	b, _, err := st.ReadFile(ctx, file)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && len(b) == 0 {
-		return nil, file, nil
+		return &Definitions{Path: file}, nil
 	}
 	if err != nil {
-		return nil, file, fmt.Errorf("read index definitions: %w", err)
+		return nil, fmt.Errorf("read index definitions: %w", err)
 	}
 	var defs struct {
 		Definitions map[string]json.RawMessage `json:"indexDefinitions"`
 	}
 	if err := json.Unmarshal(b, &defs); err != nil {
-		return nil, file, &storage.Error{Op: "read index definitions", Path: file, Err: fmt.Errorf("%w: %w", err, storage.ErrCorrupt)}
+		return nil, &storage.Error{Op: "read index definitions", Path: file, Err: fmt.Errorf("%w: %w", err, storage.ErrCorrupt)}
 	}
-	return defs.Definitions, file, nil
+	return &Definitions{file, defs.Definitions}, nil
 }

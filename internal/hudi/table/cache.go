@@ -32,6 +32,11 @@ func NewCache(st storage.Store) *Cache {
 // Reader returns the reader of the table's timeline.
 func (c *Cache) Reader() *timeline.Reader { return c.reader }
 
+// At returns the table at a look of the cache's Reader, without asking for anything and without its Schema.
+func (c *Cache) At(p *timeline.Properties, tl *timeline.Timeline) *Table {
+	return &Table{Store: c.st, Props: p, Timeline: tl, cache: c, from: tl.Earliest()}
+}
+
 // Commit returns the metadata of a commit, deltacommit or replacecommit, active or archived. Errors as timeline.ReadCommit and
 // timeline.Archive.Commit; what they return is shared and must not be changed.
 func (t *Table) Commit(ctx context.Context, inst timeline.Instant) (*timeline.CommitMetadata, error) {
