@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"tidemark/delta"
 	"tidemark/internal/hudi/table"
@@ -85,8 +86,8 @@ func TestBatchEqualsSingleQueries(t *testing.T) {
 			for i, a := range asks {
 				rounds = max(rounds, a.answer.Stats.Rounds)
 				want[i].Stats.Pruned, a.answer.Stats.Pruned = 0, 0 // depends on the order of work
-				if !reflect.DeepEqual(a.answer, want[i]) {
-					t.Errorf("%s, %+v, query %d: got %+v\nwant %+v", m, c, i, a.answer, want[i])
+				if d := cmp.Diff(want[i], a.answer); d != "" {
+					t.Errorf("%s, %+v, query %d (-alone +in the batch):\n%s", m, c, i, d)
 				}
 			}
 			for id, n := range reads {

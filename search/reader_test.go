@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
@@ -98,7 +99,7 @@ func TestReaderReadsOnce(t *testing.T) {
 	c.calls()
 	for range 3 {
 		a, err := r.Search(t.Context(), q)
-		if err != nil || !reflect.DeepEqual(a.Results, first.Results) {
+		if err != nil || !cmp.Equal(a.Results, first.Results) {
 			t.Fatalf("got %+v, %v", a, err)
 		}
 		if got := c.calls(); got != "1 lists, 2 stats, 0 reads" {
@@ -223,7 +224,7 @@ func TestReaderIsShared(t *testing.T) {
 				if err != nil && !errors.Is(err, storage.ErrNotFound) {
 					t.Error(err)
 				}
-				if err == nil && !reflect.DeepEqual(a.Results, want.Results) {
+				if err == nil && !cmp.Equal(a.Results, want.Results) {
 					t.Errorf("got %+v", a)
 				}
 			}
@@ -281,8 +282,8 @@ func TestBatchOfATable(t *testing.T) {
 				t.Fatal(err)
 			}
 			all[i].Stats.Pruned, want.Stats.Pruned = 0, 0
-			if !reflect.DeepEqual(all[i], want) {
-				t.Errorf("%+v: query %d: got %+v, want %+v", q, i, all[i], want)
+			if d := cmp.Diff(want, all[i]); d != "" {
+				t.Errorf("%+v: query %d (-alone +in the batch):\n%s", q, i, d)
 			}
 		}
 	}
@@ -298,7 +299,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 		many[i] = v
 	}
 	all, err := r.Batch(t.Context(), search.Request{K: 1, Mode: search.Approximate, NProbes: 1}, many)
-	if err != nil || len(all) != len(many) || !all[9_999].Complete || !reflect.DeepEqual(all[0].Results, all[9_999].Results) {
+	if err != nil || len(all) != len(many) || !all[9_999].Complete || !cmp.Equal(all[0].Results, all[9_999].Results) {
 		t.Errorf("%d queries: %d answers, %v", len(many), len(all), err)
 	}
 	for _, c := range []struct {

@@ -115,12 +115,10 @@ func (s *Server) search(r *http.Request) (int, any, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), d)
 	defer cancel()
-	select {
-	case s.searches <- struct{}{}:
-		defer func() { <-s.searches }()
-	case <-ctx.Done():
+	if !s.turn(ctx) {
 		return 0, nil, bad(http.StatusServiceUnavailable, "ask again, or send several vectors as one batch", "%d searches are under way already", maxSearches)
 	}
+	defer func() { <-s.searches }()
 	var all []*search.Answer
 	if vectors != nil {
 		all, err = reader.Batch(ctx, req, vectors)
@@ -139,6 +137,21 @@ func (s *Server) search(r *http.Request) (int, any, error) {
 		return http.StatusOK, map[string]any{"answers": all}, nil
 	}
 	return http.StatusOK, all[0], nil
+}
+
+// turn waits until a search may begin.
+func (s *Server) turn(ctx context.Context) bool {
+	select {
+	case s.searches <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case s.searches <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // request checks what can be checked without the table. vectors is nil but for a batch.
