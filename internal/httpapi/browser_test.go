@@ -53,7 +53,7 @@ type replayed struct {
 	kept map[string][]byte  // their files
 }
 
-// replay holds back all data writes of a recorded table but the first one that can be read and some more.
+// replay holds back all data writes of a recorded table but the first one that can be read and some more, and makes an index as of that one.
 func replay(t *testing.T, name string, column string, more int) *replayed {
 	t.Helper()
 	st, err := mem.FromDir(name, testkit.Table(t, name))
@@ -68,17 +68,6 @@ func replay(t *testing.T, name string, column string, more int) *replayed {
 	}
 	at, err := tb.EarliestReadable(t.Context())
 	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := indexer.OpenCommitter(t.Context(), p, indexer.CommitterOptions{Sink: sink.Config{Create: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	options, err := generation.ParseOptions(map[string]string{"vector.num_clusters": "3"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := generation.Create(t.Context(), tb, c, generation.CreateRequest{Column: column, AsOf: at, Options: options, Place: p}); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range tb.Timeline.Writes() {
@@ -99,6 +88,20 @@ func replay(t *testing.T, name string, column string, more int) *replayed {
 				}
 			}
 		}
+	}
+	if tb, err = table.Open(t.Context(), st); err != nil {
+		t.Fatal(err)
+	}
+	c, err := indexer.OpenCommitter(t.Context(), p, indexer.CommitterOptions{Sink: sink.Config{Create: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := generation.ParseOptions(map[string]string{"vector.num_clusters": "3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := generation.Create(t.Context(), tb, c, generation.CreateRequest{Column: column, AsOf: at, Options: options, Place: p}); err != nil {
+		t.Fatal(err)
 	}
 	return r
 }
