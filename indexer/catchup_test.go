@@ -120,7 +120,7 @@ func TestCatchUpEqualsFollowingAndFreshBuild(t *testing.T) {
 	}
 }
 
-func earliestInstant(t *testing.T, p mdt.Place) string {
+func earliestInstant(t testing.TB, p mdt.Place) string {
 	t.Helper()
 	tb, err := table.Open(t.Context(), p.Store)
 	if err != nil {

@@ -64,14 +64,7 @@ func TestPassesLeaveNothingBehind(t *testing.T) {
 		run(20)
 		goroutines, files, memory := runtime.NumGoroutine(), handles(t), heap()
 		run(passes) // with nothing to do
-		i := l.commit(t)
-		for p, b := range l.held {
-			if filepath.Base(p)[:len(i.Requested)] == i.Requested {
-				if _, err := st.Create(t.Context(), p, b); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+		i := l.commitTo(t, st)
 		tb, err := table.Open(t.Context(), st)
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +96,7 @@ func TestPassesLeaveNothingBehind(t *testing.T) {
 }
 
 // copyTo writes a table into a folder.
-func copyTo(t *testing.T, l *lateTable, dir string) {
+func copyTo(t testing.TB, l *lateTable, dir string) {
 	t.Helper()
 	for _, p := range l.st.Paths() {
 		b, _, err := l.st.ReadFile(t.Context(), p)

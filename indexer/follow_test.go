@@ -40,7 +40,7 @@ type lateTable struct {
 }
 
 // late takes all commits but the first from a copy of a recorded table, which has an index of that one.
-func late(t *testing.T, name string) *lateTable {
+func late(t testing.TB, name string) *lateTable {
 	t.Helper()
 	l := indexed(t, name)
 	return &lateTable{st: l.st.Clone(), held: maps.Clone(l.held), due: slices.Clone(l.due)}
@@ -48,7 +48,7 @@ func late(t *testing.T, name string) *lateTable {
 
 var indexedTables sync.Map // fixture name → *lateTable
 
-func indexed(t *testing.T, name string) *lateTable {
+func indexed(t testing.TB, name string) *lateTable {
 	if l, ok := indexedTables.Load(name); ok {
 		return l.(*lateTable)
 	}
@@ -91,11 +91,17 @@ func indexed(t *testing.T, name string) *lateTable {
 // commit lets the writer commit its next instant.
 func (l *lateTable) commit(t testing.TB) timeline.Instant {
 	t.Helper()
+	return l.commitTo(t, l.st)
+}
+
+// commitTo is commit in a copy of the table.
+func (l *lateTable) commitTo(t testing.TB, st storage.Store) timeline.Instant {
+	t.Helper()
 	i := l.due[0]
 	l.due = l.due[1:]
 	for f, b := range l.held {
 		if strings.HasPrefix(path.Base(f), i.Requested) {
-			if _, err := l.st.Create(t.Context(), f, b); err != nil {
+			if _, err := st.Create(t.Context(), f, b); err != nil {
 				t.Fatal(err)
 			}
 		}
