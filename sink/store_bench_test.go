@@ -2,7 +2,6 @@ package sink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,10 +66,13 @@ func (c *wire) reset() {
 	c.requests, c.sent, c.received = map[string]int{}, 0, 0
 }
 
-// puts notes the writes of a store, to make the same ones again.
+// puts notes the writes of a store, to make the same ones again, and how long each call takes.
 type puts struct {
 	storage.Store
-	made []put
+
+	mu    sync.Mutex // guards the fields below
+	made  []put
+	calls []timed
 }
 
 type put struct {
@@ -78,16 +80,85 @@ type put struct {
 	replace bool
 }
 
+// timed is a call: LIST, HEAD, GET or PUT.
+type timed struct {
+	kind       string
+	begin, end time.Time
+}
+
 func (p *puts) Broad() bool { return storage.IsBroad(p.Store) }
 
+func (p *puts) note(kind string, begin time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, timed{kind, begin, time.Now()})
+}
+
+func (p *puts) write(size int, replace bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made = append(p.made, put{size, replace})
+}
+
 func (p *puts) Create(ctx context.Context, path string, data []byte) (storage.Info, error) {
-	p.made = append(p.made, put{len(data), false})
+	p.write(len(data), false)
+	defer p.note("PUT", time.Now())
 	return p.Store.Create(ctx, path, data)
 }
 
 func (p *puts) Replace(ctx context.Context, path string, data []byte, tag string) (storage.Info, error) {
-	p.made = append(p.made, put{len(data), true})
+	p.write(len(data), true)
+	defer p.note("PUT", time.Now())
 	return p.Store.Replace(ctx, path, data, tag)
+}
+
+func (p *puts) List(ctx context.Context, path string) ([]storage.Info, error) {
+	defer p.note("LIST", time.Now())
+	return p.Store.List(ctx, path)
+}
+
+func (p *puts) Stat(ctx context.Context, path string) (storage.Info, error) {
+	defer p.note("HEAD", time.Now())
+	return p.Store.Stat(ctx, path)
+}
+
+func (p *puts) ReadFile(ctx context.Context, path string) ([]byte, storage.Info, error) {
+	defer p.note("GET", time.Now())
+	return p.Store.ReadFile(ctx, path)
+}
+
+// stretches cuts a commit of one log file at its five writes: what was between them, and they themselves.
+var stretches = []string{"first look", "PUT intent", "", "PUT log", "second look", "PUT decision", "", "PUT commit file", "third look", "PUT state", "own work"}
+
+// cut adds a commit's times to those of its stretches: of each look from its first call to the end of its last; what is not a call is own work.
+func (p *puts) cut(whole time.Duration, into map[string][]time.Duration) {
+	slices.SortFunc(p.calls, func(a, b timed) int { return a.begin.Compare(b.begin) })
+	var waited time.Duration
+	add := func(name string, d time.Duration) {
+		if waited += d; name != "" {
+			into[name] = append(into[name], d)
+		}
+	}
+	n, first, last := 0, time.Time{}, time.Time{}
+	for _, c := range p.calls {
+		into["one "+c.kind] = append(into["one "+c.kind], c.end.Sub(c.begin))
+		if c.kind != "PUT" {
+			if first.IsZero() {
+				first = c.begin
+			}
+			if c.end.After(last) {
+				last = c.end
+			}
+			continue
+		}
+		if n+1 >= len(stretches) {
+			return // not such a commit
+		}
+		add(stretches[n], last.Sub(first))
+		add(stretches[n+1], c.end.Sub(c.begin))
+		n, first, last = n+2, time.Time{}, time.Time{}
+	}
+	into["own work"] = append(into["own work"], whole-waited)
 }
 
 // onS3 is a recorded table in a bucket: on the server that TIDEMARK_TEST_S3 and the SDK's variables name, else on one in this process.
@@ -135,14 +206,17 @@ func cover(n, records int) Batch {
 	return b
 }
 
-// BenchmarkCommitOnS3 makes commits of one log file in one file group, with 8 and more files of the index before them, and reports
-// requests and bytes of one, and its time beside that of the same puts alone.
+// activeFiles is how many files the timeline of a metadata table keeps, about: some 25 instants, those of Hudi with three files.
+const activeFiles = 60
+
+// BenchmarkCommitOnS3 makes commits of one log file in one file group, with up to ten since the last fold before them, and reports
+// requests and bytes of one, its time beside that of the same puts alone, and what it goes on.
 func BenchmarkCommitOnS3(b *testing.B) {
 	for _, records := range []int{1, 1_000, 100_000} {
 		b.Run(fmt.Sprint(records), func(b *testing.B) {
 			st, count := onS3(b, "cow_basic")
 			seen := &puts{Store: st}
-			s, err := Open(b.Context(), mdt.Inside(seen), Config{Schema: testSchema, Create: true, Renew: time.Hour})
+			s, err := Open(b.Context(), mdt.Inside(seen), Config{Schema: testSchema, Create: true, Renew: time.Hour, Retention: 1})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -152,30 +226,44 @@ func BenchmarkCommitOnS3(b *testing.B) {
 			defer func() { _ = s.Release(context.Background()) }()
 			n := 0
 			commit := func(batch Batch) {
-				_, err := s.Commit(b.Context(), batch)
-				for wait := (*WaitError)(nil); errors.As(err, &wait); _, err = s.Commit(b.Context(), batch) {
-					<-time.After(time.Second) // the table was copied just now: its files are too young for many ids
-				}
-				if err != nil {
+				if _, err := s.Commit(b.Context(), batch); err != nil {
 					b.Fatal(err)
 				}
 			}
+			<-time.After(youngFile) // the table was copied just now: its files are too young for many ids
 			commit(bootstrap(idx))
 			commit(activate(idx))
-			for ; n < 6; n++ {
-				commit(cover(n, 1))
+			place := mdt.Inside(st)
+			tidy := func() { // what happens after ten commits: a fold, and Hudi's archiver
+				if _, err := s.Fold(b.Context(), Fold{}); err != nil {
+					b.Fatal(err)
+				}
+				infos, err := st.List(b.Context(), place.TimelineDir())
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, i := range infos[:max(0, len(infos)-activeFiles)] {
+					if err := st.Delete(b.Context(), i.Path); err != nil {
+						b.Fatal(err)
+					}
+				}
 			}
 			var whole, bare []time.Duration
 			var total wire
 			total.requests = map[string]int{}
+			parts := map[string][]time.Duration{}
 			for b.Loop() {
-				seen.made = nil
+				if n%10 == 0 {
+					tidy()
+				}
+				seen.made, seen.calls = nil, nil
 				count.reset()
 				batch := cover(n, records)
 				n++
 				began := time.Now()
 				commit(batch)
 				whole = append(whole, time.Since(began))
+				seen.cut(whole[len(whole)-1], parts)
 				for k, v := range count.requests {
 					total.requests[k] += v
 				}
@@ -195,6 +283,12 @@ func BenchmarkCommitOnS3(b *testing.B) {
 				w, p := quantile(whole, q.of), quantile(bare, q.of)
 				b.ReportMetric(float64(w.Microseconds())/1000, q.name+"-ms")
 				b.ReportMetric(float64(w)/float64(p), q.name+"/puts")
+			}
+			one := quantile(bare, 0.5) / 5
+			for _, name := range append(stretches, "one LIST", "one HEAD", "one GET") {
+				if name != "" {
+					fmt.Printf("%s: %-16s %6.2f bare puts\n", b.Name(), name, float64(quantile(parts[name], 0.5))/float64(one))
+				}
 			}
 		})
 	}
