@@ -15,7 +15,7 @@ LDFLAGS   = -s -w -buildid= $(if $(VERSION),-X main.stamped=$(VERSION))
 TAGS     := disable_grpc_modules,grpcnotrace
 
 .DEFAULT_GOAL := help
-.PHONY: alerts release help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long lint check bench generate
+.PHONY: alerts release help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long stack lint check bench generate
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ conformance: build ## let real Hudi read and write what Tidemark wrote (needs py
 
 conformance-long: build ## the same with more tables and random histories by free seeds (TIDEMARK_SEED=n plays one again)
 	@bash fixtures/conformance/run.sh --long
+
+stack: build ## let a Spark job stream into a table and call back by Kafka, follow it, check what came of it (needs python3, java 17, maven)
+	@TIDEMARK_BIN=$(CURDIR)/$(BIN) bash fixtures/stack/run.sh
 
 services: ## run the stores and the main path against a real S3 server (needs python3)
 	@bash fixtures/services/run.sh

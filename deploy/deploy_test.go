@@ -171,7 +171,7 @@ func TestPartsFitEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	writer := string(read(t, mount(t, c.Services["writer"], "/stack/writer.py")))
-	for _, setting := range []string{"on': 'true'", "class': 'org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback'",
+	for _, setting := range []string{"on': 'true'", "class': os.environ.get('CALLBACK', 'org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback')",
 		"kafka.bootstrap.servers': os.environ['BROKER']", "kafka.topic': '" + l.Sources.Kafka.Topic + "'", "kafka.acks': 'all'", "kafka.retries': '3'"} {
 		if !strings.Contains(writer, "'hoodie.write.commit.callback."+setting) {
 			t.Errorf("the writer lacks hoodie.write.commit.callback.%s", setting)
@@ -180,7 +180,7 @@ func TestPartsFitEachOther(t *testing.T) {
 	if broker := c.Services["writer"].Environment["BROKER"]; !slices.Contains(l.Sources.Kafka.Brokers, broker) {
 		t.Errorf("the writer calls back to %s, tidemark reads at %v", broker, l.Sources.Kafka.Brokers)
 	}
-	if !strings.Contains(writer, "PATH = '"+l.Tables[0].Aliases[0]+"'") || !strings.Contains(writer, "'embedding'") ||
+	if !strings.Contains(writer, "PATH = os.environ.get('TABLE', '"+l.Tables[0].Aliases[0]+"')") || !strings.Contains(writer, "'embedding'") ||
 		!slices.Contains(c.Services["index"].Command, l.Tables[0].Path) {
 		t.Error("writer, index and daemon do not mean the same table")
 	}
