@@ -14,6 +14,10 @@ import (
 // casAttempts bounds how often a compare-and-swap of the state is tried again because others changed it meanwhile.
 const casAttempts = 50
 
+// lockedAgain bounds a swap after one that met a lock which another process holds for too long. What follows a failure, taking back and
+// giving the lease back, must not wait as long again; the next owner settles what it could not.
+const lockedAgain = time.Second
+
 // swap changes the state by compare-and-swap: read, change (a private copy), write if nobody wrote meanwhile, else anew.
 // An error of change ends it and is returned as it is. It returns the new state and the store's time of the write. A
 // missing state is passed to change as nil; change returns the state to write. The first attempt takes what this sink wrote last for
@@ -78,7 +82,13 @@ func (s *Sink) read(ctx context.Context) (*mdt.State, string, error) {
 
 // put replaces the state object. An unknown outcome is resolved by reading: our bytes there means that it succeeded.
 func (s *Sink) put(ctx context.Context, b []byte, tag string) (storage.Info, error) {
+	if s.locked.Load() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, lockedAgain)
+		defer cancel()
+	}
 	info, err := s.guard.Replace(ctx, s.place.StatePath(), b, tag)
+	s.locked.Store(errors.Is(err, storage.ErrLocked))
 	if err == nil {
 		return info, nil
 	}

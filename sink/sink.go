@@ -125,7 +125,8 @@ type Sink struct {
 
 	blockLimit int64 // see the constant
 
-	wrote atomic.Pointer[written] // the newest state of this sink; nil before the first
+	wrote  atomic.Pointer[written] // the newest state of this sink; nil before the first
+	locked atomic.Bool             // the last swap found the state's lock held for too long
 
 	// commitPath is the only timeline file that may be written or deleted now.
 	commitPath atomic.Pointer[string]

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -26,6 +27,9 @@ var (
 	// ErrStale says that a check made earlier no longer holds: what was computed must be thrown away and redone.
 	ErrStale = errors.New("stale")
 )
+
+// ErrLocked says that another process holds a lock for longer than any work under it takes: it is stopped or hangs. Nothing was written.
+var ErrLocked = fmt.Errorf("locked by another process: %w", ErrRefused)
 
 // Error locates a failure. Its text is "op path: err"; Unwrap gives Err, whose chain holds the kind.
 type Error struct {

@@ -53,7 +53,8 @@ func (s *Store) create(name, path string, fill fill) (storage.Info, error) {
 }
 
 // Replace implements storage.Store: under an exclusive flock on a lock file beside it, compare the content's digest
-// with tag, write a temporary file, rename it, sync the directory. The lock file stays.
+// with tag, write a temporary file, rename it, sync the directory. The lock file stays. storage.ErrLocked when someone holds it for
+// longer than that can take.
 func (s *Store) Replace(ctx context.Context, path string, data []byte, tag string) (_ storage.Info, err error) {
 	name, err := s.target(ctx, "replace", path)
 	if err != nil {
@@ -65,8 +66,8 @@ func (s *Store) Replace(ctx context.Context, path string, data []byte, tag strin
 		return storage.Info{}, wrap("replace", path, err)
 	}
 	defer lock.Close() // gives up the flock
-	if err := flock(lock, syscall.LOCK_EX); err != nil {
-		return storage.Info{}, wrap("replace", path, err)
+	if err := await(ctx, lock, "replace", path); err != nil {
+		return storage.Info{}, err
 	}
 	old, err := os.ReadFile(name)
 	switch {
@@ -165,7 +166,9 @@ func (s *Store) placeOnce(name, path string, fill fill, move func(from, to strin
 			err = errors.Join(err, rm)
 		}
 	}()
-	if err := flock(f, syscall.LOCK_EX); err != nil {
+	if err := tryLock(f); errors.Is(err, syscall.EWOULDBLOCK) {
+		return storage.Info{}, fs.ErrNotExist // a sweep has it, and is about to remove it
+	} else if err != nil {
 		return storage.Info{}, err
 	}
 	if err := f.Chmod(0o644); err != nil { // CreateTemp makes 0600, but Hudi's users must read it
@@ -229,23 +232,13 @@ func sweepOne(name string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	if err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := tryLock(f); err != nil {
 		return false, nil // being written
 	}
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
 	return true, nil
-}
-
-// flock locks f until it is closed. A signal interrupts the wait; it is taken up again.
-func flock(f *os.File, how int) error {
-	for {
-		err := syscall.Flock(int(f.Fd()), how)
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
 }
 
 // syncDir makes renames, links and deletions in dir durable.
