@@ -85,15 +85,21 @@ func damaged(w timeline.Instant, why string) *fallen {
 }
 
 // ours finds that the metadata table's timeline has lost a commit of ours: its readers, and Hudi's services, no longer know the files.
+// A restore of the table takes commits of ours off that timeline, whatever they cover, and leaves their files (protocol 10, row 5): they stay in
+// use, and what the restore undid is told by the table's own timeline.
 func (g standing) ours(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	dir, err := listDir(ctx, g.place.Store, g.place.TimelineDir())
 	if err != nil {
 		return nil, err
 	}
-	there := map[string]bool{}
+	there, restored := map[string]bool{}, "" // restored: requested time of the newest restore
 	for _, info := range dir {
-		if id, rest, ok := strings.Cut(path.Base(info.Path), "_"); ok && strings.HasSuffix(rest, ".deltacommit") {
+		id, rest, ok := strings.Cut(path.Base(info.Path), "_")
+		switch {
+		case ok && strings.HasSuffix(rest, ".deltacommit"):
 			there[id] = true
+		case ok && strings.HasSuffix(rest, ".restore"):
+			restored = max(restored, id)
 		}
 	}
 	var lost mdt.DataFile // of the newest commit that is not there
@@ -102,7 +108,7 @@ func (g standing) ours(ctx context.Context, x *mdt.Index) (*fallen, error) {
 			lost = f
 		}
 	}
-	if lost.ID == "" {
+	if lost.ID == "" || lost.ID < restored {
 		return nil, nil
 	}
 	p, err := timeline.LoadProperties(ctx, g.place.Store, g.place.File(".hoodie"))

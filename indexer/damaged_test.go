@@ -120,6 +120,15 @@ func TestDamagedHistoryIsSeenByEveryCommand(t *testing.T) {
 			}
 			remove(below(".hoodie/metadata/.hoodie/timeline/"+state.Commits[len(state.Commits)-1].ID))(t, st)
 		}, coverage.StateAbsent, "has lost commit"},
+		"a restore took the metadata table's newest commit": {func(t *testing.T, st *mem.Store) {
+			state, _, err := mdt.ReadState(t.Context(), mdt.Inside(st))
+			if err != nil {
+				t.Fatal(err)
+			}
+			const dir = ".hoodie/metadata/.hoodie/timeline/"
+			remove(below(dir+state.Commits[len(state.Commits)-1].ID))(t, st)
+			st.Put(dir+"29991231235959000_29991231235959001.restore", []byte("x"), time.Time{})
+		}, coverage.StateFresh, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
