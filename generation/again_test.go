@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -405,4 +406,39 @@ func TestSecondIndexAfterARestore(t *testing.T) {
 	if err != nil || len(state.Restores) != 2 {
 		t.Errorf("restores dealt with: %v, %v; want the rollback and the restore", state.Restores, err)
 	}
+}
+
+// A dropped index's files go before the first file of the next one of that name: Hudi counts file groups by the files it sees.
+func TestFilesOfTheDroppedIndexGoFirst(t *testing.T) {
+	t.Parallel()
+	st := fixture(t, "cow_basic")
+	req := generation.CreateRequest{Column: "embedding", Name: "x", Options: options(t, "vector.num_clusters", "5", "tidemark.file_groups", "3")}
+	mustCreate(t, st, req)
+	there := func() (names []string) {
+		infos, err := st.List(t.Context(), mdt.Inside(st).File(mdt.PartitionDir("x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range infos {
+			names = append(names, path.Base(i.Path))
+		}
+		return names
+	}
+	old := there()
+	if err := generation.Drop(t.Context(), newCommitter(t, st), "x"); err != nil {
+		t.Fatal(err)
+	}
+	req.Options = options(t, "vector.num_clusters", "5", "tidemark.file_groups", "1")
+	mustCreate(t, st, req)
+	state, _, err := mdt.ReadState(t.Context(), mdt.Inside(st))
+	if err != nil || len(state.Retired) != 0 {
+		t.Errorf("retired: %v, %v", state.Retired, err)
+	}
+	for _, name := range there() {
+		if slices.Contains(old, name) || !strings.Contains(name, "vector-index-0000-0") {
+			t.Errorf("%s of the dropped index is there", name)
+		}
+	}
+	steps := testkit.Oracle(t, "cow_basic")
+	check(t, st, "x", steps[len(steps)-1])
 }

@@ -143,12 +143,17 @@ func (s *Sink) sweepTemps(ctx context.Context, places []string) error {
 	return nil
 }
 
-// clearReplaced deletes the retired files of indexes that a batch creates anew under the name of a dropped one: Hudi counts
-// file groups by the files it sees. They leave the state together with the intent's arrival.
+// clearReplaced deletes the retired files of indexes that a batch builds while none of their generations is in use, such as one made anew
+// under the name of a dropped one: Hudi counts file groups by the files it sees. They leave the state together with the intent's arrival.
 func (s *Sink) clearReplaced(ctx context.Context, before, after *mdt.State, files []staged) error {
 	anew := map[string]bool{}
 	for _, f := range files {
-		if x := before.Indexes[f.Index]; f.Base && (x == nil || x.Dropped) {
+		if !f.Base {
+			continue
+		}
+		if x := before.Indexes[f.Index]; x == nil {
+			anew[f.Index] = true
+		} else if _, active := x.Active(); x.Dropped || !active {
 			anew[f.Index] = true
 		}
 	}
