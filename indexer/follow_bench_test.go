@@ -61,6 +61,21 @@ func (s *stopwatch) report(b *testing.B) {
 	b.ReportMetric(ms(s.took[n-1]), "max-ms")
 }
 
+// lookAt has each table looked at, and waits for that.
+func (f *following) lookAt(stores map[string]storage.Store) {
+	var done sync.WaitGroup
+	for url := range stores {
+		done.Add(1)
+		f.Hint(source.Hint{Table: url, Done: func(err error) {
+			if err != nil {
+				f.t.Error(err)
+			}
+			done.Done()
+		}})
+	}
+	done.Wait()
+}
+
 // quiet is a table with an index, to which commits without rows are added.
 type quiet struct {
 	st    *mem.Store
@@ -114,9 +129,7 @@ func BenchmarkFollowCommits(b *testing.B) {
 					tables[url], stores[url] = q, q.st
 				}
 				f := launch(b, indexer.FollowConfig{Interval: time.Hour, Look: time.Hour}, stores)
-				for ok := false; !ok; ok, _ = f.Ready() {
-					time.Sleep(time.Millisecond)
-				}
+				f.lookAt(stores)
 				b.ResetTimer()
 				before := processorTime(b)
 				for n := range b.N {
@@ -182,10 +195,9 @@ func BenchmarkFollowLatency(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				f := launch(b, indexer.FollowConfig{Interval: interval, Look: time.Hour, Observer: watch}, map[string]storage.Store{url: st})
-				for ok := false; !ok; ok, _ = f.Ready() {
-					time.Sleep(time.Millisecond)
-				}
+				stores := map[string]storage.Store{url: st}
+				f := launch(b, indexer.FollowConfig{Interval: interval, Look: time.Hour, Observer: watch}, stores)
+				f.lookAt(stores)
 				for len(l.due) > 0 {
 					watch.begin(url, l.due[0].Requested)
 					i := l.commitTo(b, st)
