@@ -24,11 +24,12 @@ import (
 type FollowConfig struct {
 	// Open opens a table, each time it was not there before. Required.
 	Open func(ctx context.Context, t TableConfig) (mdt.Place, error)
-	// Interval is how often a table is looked at when no hint comes: every commit is noticed within it. A look without news is one
-	// listing. Defaults to 10 s.
+	// Interval is how often a table is looked at when no hint comes: every commit is noticed within it, and that the index, its state
+	// or its place in the table's properties has changed. A look without news is a listing of the timeline and one of each
+	// index's partition, and four Stats. Defaults to 10 s.
 	Interval time.Duration
-	// Look is how often a table is looked at as a whole though its timeline has not changed: its state object, whether the index is
-	// still there, its status. Defaults to 1 minute.
+	// Look is how often a table is looked at as a whole though none of that has changed: the archived timeline, the metadata table's.
+	// Defaults to 1 minute.
 	Look time.Duration
 	// Passes is how many tables are worked on at once. Memory and Calls are divided by it. Defaults to 2.
 	Passes int

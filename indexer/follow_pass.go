@@ -130,10 +130,10 @@ func (t *followed) look(ctx, loop context.Context, w *watched, whole bool) (o ou
 		}
 	}()
 	if t.calm && !whole && time.Since(t.lookedAt) < t.f.cfg.Look {
-		moved, err := t.tables.Reader().Poll(ctx)
+		moved, err := t.idle(ctx)
 		if err != nil {
 			t.calm = false
-			return outcome{err: fmt.Errorf("look for new commits: %w", err)}
+			return outcome{err: err}
 		}
 		if !moved {
 			return outcome{}
@@ -153,6 +153,11 @@ func (t *followed) look(ctx, loop context.Context, w *watched, whole bool) (o ou
 	}
 	if o.more && time.Since(t.statusAt) < statusPause {
 		return o
+	}
+	if t.calm { // what changes from here on is seen by the next look
+		if err := t.foot(ctx, d.rests); err != nil {
+			t.calm, o.err = false, errors.Join(o.err, err)
+		}
 	}
 	t.status(ctx, &o)
 	return o
@@ -293,13 +298,14 @@ type dueness struct {
 	name    string // hoodie.table.name
 	any     bool
 	decided bool
+	rests   *footing // set without an error
 }
 
 // decided says whether an operator's decision, or the want of one, holds something up: such a table is looked at as a whole every time, so
 // that another decision is noticed at once.
 func decided(st *mdt.State) bool { return st.Paused || len(st.Quarantine)+len(st.Skipped) > 0 }
 
-// due says whether a pass would do anything, without taking the lease.
+// due says whether a pass would do anything, without taking the lease, but for sweeping a table that has no index any more.
 func (t *followed) due(ctx context.Context) (dueness, error) {
 	st, _, err := mdt.ReadState(ctx, t.place)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -327,13 +333,18 @@ func (t *followed) due(ctx context.Context) (dueness, error) {
 	}
 	all := l.cohorts()
 	if len(all) == 0 && m.aside == nil {
+		if t.f.cfg.Owns(l.table.Props.Name) {
+			if err := Sweep(ctx, t.place, CommitterOptions{Sink: t.f.cfg.Sink, Tables: t.tables}); err != nil {
+				return dueness{}, err
+			}
+		}
 		return dueness{outcome: outcome{text: "no index yet; it is waited for", waits: true}}, nil
 	}
 	fresh, err := l.undone(ctx)
 	if err != nil {
 		return dueness{}, err
 	}
-	d := dueness{name: l.table.Props.Name, any: len(fresh) > 0 || st.Intent != nil, decided: decided(st)}
+	d := dueness{name: l.table.Props.Name, rests: restsOn(t.place, st, l.table.Props), any: len(fresh) > 0 || st.Intent != nil, decided: decided(st)}
 	for _, c := range all {
 		if err := l.check(ctx, c); err != nil {
 			return dueness{}, err

@@ -40,9 +40,10 @@ type followed struct {
 	place     mdt.Place
 	meter     *Metered // nil: the table is not open
 	tables    *table.Cache
-	known     coverage.Known // what its status has looked at already
+	known     coverage.Known // what its status has looked at already; safe for concurrent use
 	committer *Committer
 	calm      bool          // the last look found nothing to do and nothing that an operator may change
+	footing   *footing      // set while calm: what a look without news compares
 	lookedAt  time.Time     // when the table was last looked at as a whole
 	statusAt  time.Time     // when its status was last asked for
 	pause     time.Duration // until the next look
@@ -195,6 +196,11 @@ func (t *followed) turn(ctx context.Context) time.Duration {
 		failed = nil
 	}
 	t.f.cfg.Observer.Pass(t.cfg.name(), failed, took)
+	if saw := !t.statusAt.Before(began); !saw && o.err != nil && ctx.Err() == nil {
+		t.withdraw(o.err)
+	} else if saw || o.err == nil && t.calm {
+		t.say(func(v *TableView) { v.confirmed = began })
+	}
 	t.settle(o, took)
 	t.mu.Lock()
 	close(t.passed)

@@ -20,7 +20,8 @@ type TableView struct {
 	URL  string `json:"url"`
 	// State is the worst of its indexes' states; "" before the first look.
 	State coverage.State `json:"state"`
-	Fresh bool           `json:"fresh"`
+	// Fresh is only said by a look that began about one interval ago at most.
+	Fresh bool `json:"fresh"`
 	// Reason says why the table is not followed at this moment: it does not exist, another process holds its lease, a pass failed.
 	Reason string `json:"reason,omitempty"`
 	// StandsBy is who holds the table's lease instead of this process.
@@ -45,6 +46,8 @@ type TableView struct {
 	Lag []LagPoint `json:"-"`
 	// Recent are the commits covered last, the newest last.
 	Recent []CoveredInstant `json:"-"`
+	// confirmed is when the last look began that found Fresh to hold.
+	confirmed time.Time
 	// Stopped says that the table is not followed any more.
 	Stopped bool `json:"-"`
 }
@@ -181,6 +184,7 @@ func (t *followed) snapshot() TableView {
 	if v.Indexes == nil {
 		v.Indexes = []coverage.IndexStatus{}
 	}
+	v.withhold(t.bound())
 	return v
 }
 
@@ -236,6 +240,15 @@ func (f *Follower) Place(ctx context.Context, name string) (mdt.Place, TableConf
 	}
 	p, err := f.cfg.Open(ctx, t.cfg)
 	return p, t.cfg, err
+}
+
+// Known is what the daemon has looked at already of a table that is followed, for those who ask about it; nil for another one.
+func (f *Follower) Known(name string) *coverage.Known {
+	t := f.table(name)
+	if t == nil {
+		return nil
+	}
+	return &t.known
 }
 
 // WaitCovered wakes the loop of a table and returns when all its indexes, or the one named, cover an instant; or when ctx ends, with what
@@ -299,7 +312,7 @@ func (f *Follower) covers(ctx context.Context, t *followed, index, instant strin
 	}
 	r := &coverage.WaitResult{Reason: "no index"}
 	for _, name := range names {
-		if r, err = coverage.Wait(ctx, coverage.Deps{Place: place, Table: t.cfg.URL, ZoneOffset: t.cfg.ZoneOffset}, coverage.WaitRequest{Index: name, Covers: instant}); err != nil || !r.Covered {
+		if r, err = coverage.Wait(ctx, coverage.Deps{Place: place, Table: t.cfg.URL, ZoneOffset: t.cfg.ZoneOffset, Known: &t.known}, coverage.WaitRequest{Index: name, Covers: instant}); err != nil || !r.Covered {
 			break
 		}
 	}

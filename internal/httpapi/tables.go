@@ -68,7 +68,7 @@ func (s *Server) deps(r *http.Request) (coverage.Deps, indexer.TableConfig, erro
 	if errors.Is(err, storage.ErrNotFound) {
 		err = &storage.Error{Op: "open table", Path: cfg.URL, Err: storage.ErrNotFound, Hint: "it is followed as soon as it exists"}
 	}
-	return coverage.Deps{Place: place, Table: cfg.URL, ZoneOffset: cfg.ZoneOffset}, cfg, err
+	return coverage.Deps{Place: place, Table: cfg.URL, ZoneOffset: cfg.ZoneOffset, Known: s.cfg.Follower.Known(r.PathValue("t"))}, cfg, err
 }
 
 func (s *Server) status(r *http.Request) (int, any, error) {
