@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -127,6 +128,11 @@ files are not touched. The name is asked for twice on purpose.`,
 			}
 			if a.json {
 				return a.object(map[string]any{"index": index, "state": mdt.GenDropped})
+			}
+			if n, until := indexer.KeptUntil(sk.State(), index); n > 0 {
+				a.say("dropped index %s; its %d files stay until %s for searches that began before, then the next sync, follow or index create deletes them",
+					index, n, until.UTC().Format(time.RFC3339))
+				return nil
 			}
 			a.say("dropped index %s", index)
 			return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 
 	"tidemark/coverage"
 	"tidemark/indexer"
+	"tidemark/internal/storage"
 )
 
 // synced is what a sync did and where an index stands after it, for programs.
@@ -59,11 +61,16 @@ func (a *app) follow(ctx context.Context, url string, bound int) (*indexer.SyncR
 	if err != nil {
 		return nil, err
 	}
-	if _, err := needIndex(ctx, place, a.named(url), ""); err != nil {
-		return nil, err
-	}
 	cfg, err := a.sinkConfig(place)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := needIndex(ctx, place, a.named(url), ""); err != nil {
+		if errors.Is(err, storage.ErrNotFound) { // the last index may have been dropped
+			if left := indexer.Sweep(ctx, place, indexer.CommitterOptions{Sink: cfg, Waiting: a.waiting}); left != nil {
+				a.warn("files of dropped indexes are not deleted: %v", left)
+			}
+		}
 		return nil, err
 	}
 	p := newProgress(a.err)
