@@ -27,7 +27,7 @@ func (g standing) history(ctx context.Context, x *mdt.Index) (*fallen, error) {
 }
 
 // byTheTable is the way out where a file cannot be had back.
-const byTheTable = "restore the file from a copy; or, to go by the table as it is now: "
+const byTheTable = "restore the file from a copy; or, if what it says now is right: "
 
 // commits finds a covered commit on the active timeline that is not what was taken in, and an instant of which nobody knows what it did.
 func (g standing) commits(x *mdt.Index) *fallen {

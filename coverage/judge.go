@@ -139,7 +139,7 @@ func decide(l markers.Look, handled map[string]string, claim markers.Claim) Verd
 func (v Verdict) reason(frontier markers.Frontier, earliest string) string {
 	switch {
 	case len(v.Vanished) > 0:
-		return fmt.Sprintf("commit %s, which the index holds, was rolled back or restored away (%d in all)", v.Vanished[0], len(v.Vanished))
+		return fmt.Sprintf("commit %s, which the index holds, is on the timeline no longer: it was rolled back or restored away, or its file is lost (%d in all)", v.Vanished[0], len(v.Vanished))
 	case v.Behind:
 		return fmt.Sprintf("commits before %s were archived, and the index is only known to be complete up to %s", earliest, orNone(frontier.Completed))
 	case len(v.Unhandled) > 0:

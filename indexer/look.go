@@ -143,7 +143,7 @@ func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 	}
 	if gone := l.Undone(c); len(gone) > 0 {
 		return &storage.Error{Op: "follow index", Path: x.Name,
-			Err:  fmt.Errorf("covered instant %s was rolled back or restored away (%d in all): %w", gone[0], len(gone), storage.ErrStale),
+			Err:  fmt.Errorf("commit %s, which the index holds, is on the timeline no longer: it was rolled back or restored away, or its file is lost (%d in all): %w", gone[0], len(gone), storage.ErrStale),
 			Hint: "the index holds rows that the table undid: tidemark reconcile makes it equal to the table again"}
 	}
 	return nil

@@ -65,7 +65,7 @@ func allocate(st *mdt.State, in seen) (id, completion string, err error) {
 			return "", "", err
 		}
 		if next > limit && !in.alone {
-			return "", "", &WaitError{Reason: fmt.Sprintf("the %d ms after instant %s are used up; the table's next commit brings new ones",
+			return "", "", &WaitError{Reason: fmt.Sprintf("the times of our commits are the %d ms after the newest instant of the table, %s, and all are taken; the table's next commit brings new ones",
 				oldMillis, st.NewestSeen)}
 		}
 		after, err := timeline.AddMillis(next, 1)

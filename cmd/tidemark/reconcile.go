@@ -20,7 +20,7 @@ way out after a restore, after a rollback of a commit that the index held, and w
 because their files were gone. It covers every completed commit, too.
 
 With --plan nothing is written, and the exit code is 4 if index and table differ. Otherwise the exit code is 0 once
-they are equal.`,
+they are equal, and 1 if something is left that only the operator can put right.`,
 		Example: "  tidemark reconcile /data/t --plan\n  tidemark reconcile /data/t",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -63,18 +63,22 @@ func (a *app) reconcile(ctx context.Context, url string, opt indexer.ReconcileOp
 	if opt.Plan && !ok {
 		return exitWith(exitMismatch)
 	}
-	if a.json {
-		return nil
-	}
 	if opt.Plan {
-		a.say("nothing was written")
+		if !a.json {
+			a.say("nothing was written")
+		}
 		return nil
 	}
 	states, err := a.status(ctx, url, opt.Index)
-	for _, s := range states {
-		a.say("%s", s.Sentence())
+	if err != nil {
+		return err
 	}
-	return err
+	for _, s := range states {
+		if !a.json {
+			a.say("%s", s.Sentence())
+		}
+	}
+	return stuck(states)
 }
 
 func (a *app) showReconciled(r indexer.Reconciled, plan bool) error {

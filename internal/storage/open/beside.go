@@ -34,7 +34,7 @@ func Beside(ctx context.Context, table, sink string, o Options) (*mount.Store, s
 	s, err := With(ctx, sink, o)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, "", &storage.Error{Op: "open", Path: sink, Err: err,
-			Hint: "--sink names a place that is there: make the directory first"}
+			Hint: "--sink must name a folder that is there: make it for a new index; if an index was there, restore it from a copy or create the index again"}
 	}
 	if err != nil {
 		return nil, "", err
