@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
+	"tidemark/internal/storage/fault"
 	"tidemark/internal/storage/file"
 	"tidemark/internal/testkit"
 )
@@ -142,4 +144,35 @@ func TestIdleTablesAreSmall(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// An idle table costs one listing a look, and a whole look each minute, whatever it holds.
+func TestIdleTableCostsFewRequests(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"mor_compaction_clean", "cow_basic"} {
+		l := late(t, name)
+		for len(l.due) > 0 {
+			l.commit(t)
+		}
+		inBubble(t, func(t *testing.T) {
+			calls := fault.New(l.st, fault.Config{})
+			f := launch(t, indexer.FollowConfig{}, map[string]storage.Store{"/t": calls})
+			time.Sleep(10 * time.Minute) // all is covered, and the eager looks are over
+			synctest.Wait()
+			before := len(calls.Trace())
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			seen, kinds := calls.Trace()[before:], map[string]int{}
+			for _, c := range seen {
+				kinds[strings.Fields(c)[0]]++
+			}
+			t.Logf("%s: %v in 10 minutes", name, kinds)
+			if len(seen) > 160 || kinds["list"]+kinds["read"]+kinds["stat"] != len(seen) {
+				t.Errorf("%s: an idle table costs %d requests in 10 minutes: %v", name, len(seen), kinds)
+			}
+			if err := f.stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
