@@ -1,0 +1,364 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"tidemark/delta"
+	"tidemark/generation"
+	"tidemark/internal/hudi/avrox"
+	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/hudi/table"
+	"tidemark/internal/vector/ivf"
+	"tidemark/internal/vector/kernel"
+	"tidemark/internal/vector/rabitq"
+)
+
+const (
+	benchRows     = 100_000
+	benchDim      = 128
+	benchClusters = 256
+	benchProbes   = 16
+	benchQueries  = 100
+)
+
+// large is a table of 100,000 × 128 and its index: postings as the index stores them, rows in memory.
+type large struct {
+	g       *generation.Generation
+	schema  *avrox.Schema
+	rand    *rand.Rand
+	vectors [][]float32
+	queries [][]float32
+	records map[int]map[string][]byte // by cluster and key
+	at      []int                     // cluster of each row
+	kept    []*cluster
+	project []float32
+	centres []float32
+}
+
+const latent = 32
+
+// vector draws one of 1000 clumps in 32 dimensions, projected to 128, with a little noise.
+func (l *large) vector() []float32 {
+	centre := l.rand.IntN(1000)
+	z := make([]float32, latent)
+	for i := range z {
+		z[i] = l.centres[centre*latent+i] + 0.8*float32(l.rand.NormFloat64())
+	}
+	v := make([]float32, benchDim)
+	for j := range v {
+		for i, x := range z {
+			v[j] += x * l.project[j*latent+i]
+		}
+		v[j] += 0.05 * float32(l.rand.NormFloat64())
+	}
+	return v
+}
+
+func newLarge(b *testing.B) *large {
+	b.Helper()
+	l := &large{rand: rand.New(rand.NewPCG(11, 12)), records: map[int]map[string][]byte{}, kept: make([]*cluster, benchClusters)}
+	l.centres, l.project = make([]float32, 1000*latent), make([]float32, benchDim*latent)
+	for _, s := range [][]float32{l.centres, l.project} {
+		for i := range s {
+			s[i] = float32(l.rand.NormFloat64())
+		}
+	}
+	flat := make([]float32, 0, benchRows*benchDim)
+	for range benchRows {
+		v := l.vector()
+		flat = append(flat, v...)
+		l.vectors = append(l.vectors, v)
+	}
+	for range benchQueries {
+		l.queries = append(l.queries, l.vector())
+	}
+	centroids, k, err := ivf.Train(b.Context(), flat, benchRows, benchDim, ivf.TrainConfig{K: benchClusters, MaxIter: 5, Metric: kernel.L2}, nil)
+	if err != nil || k != benchClusters {
+		b.Fatal(k, err)
+	}
+	rot := rabitq.NewRotation(benchDim, 42)
+	l.g = &generation.Generation{Number: 1, Manifest: &delta.Manifest{}, Options: generation.Default(), Metric: kernel.L2, Bits: 4, Dim: benchDim, K: k,
+		Centroids: centroids, Rotated: rot.ApplyAll(centroids), Rotation: rot, Encoder: rabitq.NewEncoder(rot, 4)}
+	if l.schema, err = avrox.ParseSchema(delta.SchemaJSON); err != nil {
+		b.Fatal(err)
+	}
+	l.build(b)
+	return l
+}
+
+func rowKey(i int) string { return fmt.Sprintf("row-%08d", i) }
+
+// build packs all rows afresh into the clusters there are.
+func (l *large) build(b *testing.B) {
+	packed := make([][]delta.Posting, benchClusters)
+	l.at = make([]int, benchRows)
+	for i, v := range l.vectors {
+		c, _ := kernel.Nearest(kernel.L2, l.g.Centroids, l.g.K, benchDim, v)
+		l.at[i] = c
+		packed[c] = append(packed[c], delta.Posting{RecordKey: rowKey(i), Locator: delta.Locator{FileID: "f", BaseInstant: "1", Position: int64(i)}, Code: l.g.Encode(v, c)})
+	}
+	for c, rows := range packed {
+		kvs, err := delta.PackSegment(l.g.Shape(), 1, uint32(c), 0, delta.VectorsPerBlock(benchDim, 4, false), rows)
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.records[c] = map[string][]byte{}
+		for _, kv := range kvs {
+			l.records[c][string(kv.Key)] = kv.Value
+		}
+	}
+	clear(l.kept)
+}
+
+// update is a MoR commit that changes some rows: deltas and tombstones, as sync writes them.
+func (l *large) update(rows int) {
+	for range rows {
+		i := l.rand.IntN(benchRows)
+		v := l.vector()
+		c, _ := kernel.Nearest(kernel.L2, l.g.Centroids, l.g.K, benchDim, v)
+		put := func(c int, r delta.Record) {
+			l.records[c][string(delta.PostingKey(1, uint32(c), 0, rowKey(i)))] = delta.EncodeRecord(nil, r)
+		}
+		if old := l.at[i]; old != c {
+			put(old, &delta.Tombstone{DeleteInstant: "2", DeleteReason: delta.ReasonManual})
+		}
+		put(c, delta.NewPosting(rowKey(i), delta.Locator{FileID: "f", BaseInstant: "1", Position: -1}, l.g.Encode(v, c)))
+		l.vectors[i], l.at[i] = v, c
+	}
+	clear(l.kept)
+}
+
+func (l *large) ScanEntries(_ context.Context, prefix []byte, fn func(mdt.Entry) error) error {
+	k, err := delta.ParseKey(append(slices.Clone(prefix), delta.PostingKey(1, 0, 0, "x")[len(prefix):]...))
+	if err != nil {
+		return err
+	}
+	all := l.records[int(k.Cluster)]
+	keys := make([]string, 0, len(all))
+	for key := range all {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if err := fn(mdt.Entry{Key: []byte(key), Value: all[key], Schema: l.schema}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *large) locate(_ context.Context, keys []string) (map[string]table.Group, error) {
+	out := make(map[string]table.Group, len(keys))
+	for _, k := range keys {
+		out[k] = table.Group{FileID: "f"}
+	}
+	return out, nil
+}
+
+func (l *large) fetch(_ context.Context, _ table.Group, wanted []candidate, fn func(table.Row) error) ([]string, error) {
+	for _, c := range wanted {
+		var i int
+		if _, err := fmt.Sscanf(c.key, "row-%d", &i); err != nil {
+			return nil, err
+		}
+		if err := fn(table.Row{Key: c.key, Vectors: [][]byte{storedRaw(l.vectors[i]...)}}); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// engine is one with all clusters in memory.
+func (l *large) engine(b *testing.B, k, refine int, rerank bool) *engine {
+	b.Helper()
+	for id := range l.kept {
+		if l.kept[id] == nil {
+			var err error
+			if l.kept[id], err = readCluster(b.Context(), l, 1, l.g.Shape(), id); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	g := *l.g
+	g.Options.RefineFactor = refine
+	return &engine{generation: &g, column: avrox.Vector{Column: "v", Dim: benchDim, Element: avrox.ElementFloat}, live: l, rows: l, k: k, nprobes: benchProbes,
+		rerank: rerank, clusters: func(_ context.Context, id int) (*cluster, error) { return l.kept[id], nil }}
+}
+
+func (l *large) ask(b *testing.B, e *engine, i int) *ask {
+	b.Helper()
+	wide := make([]float64, benchDim)
+	for j, x := range l.queries[i] {
+		wide[j] = float64(x)
+	}
+	query, err := newQuery(kernel.L2, e.column, wide)
+	if err != nil {
+		b.Fatal(err)
+	}
+	rotated, err := rabitq.NewQuery(e.generation.Rotation, kernel.L2, false, l.queries[i])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &ask{query: query, rotated: rotated, answer: &Answer{}}
+}
+
+// truth returns the keys of the k nearest rows of each query.
+func (l *large) truth(k int) []map[string]bool {
+	out := make([]map[string]bool, len(l.queries))
+	type near struct {
+		d float64
+		i int
+	}
+	for qi, q := range l.queries {
+		best := make([]near, 0, len(l.vectors))
+		for i, v := range l.vectors {
+			best = append(best, near{kernel.Distance64(kernel.L2, v, q), i})
+		}
+		slices.SortFunc(best, func(a, b near) int { return cmp.Compare(a.d, b.d) })
+		out[qi] = map[string]bool{}
+		for _, n := range best[:k] {
+			out[qi][rowKey(n.i)] = true
+		}
+	}
+	return out
+}
+
+func share(found []string, of map[string]bool) float64 {
+	n := 0
+	for _, key := range found {
+		if of[key] {
+			n++
+		}
+	}
+	return float64(n) / float64(len(of))
+}
+
+// recall asks all queries and returns the mean recall of their answers and the median time of one.
+func (l *large) recall(b *testing.B, e *engine, truth []map[string]bool) (recall float64, p50 time.Duration) {
+	b.Helper()
+	took := make([]time.Duration, 0, 3*len(l.queries))
+	for round := range 3 {
+		for i := range l.queries {
+			a := l.ask(b, e, i)
+			began := time.Now()
+			if err := e.run(b.Context(), []*ask{a}); err != nil {
+				b.Fatal(err)
+			}
+			took = append(took, time.Since(began))
+			if round > 0 {
+				continue
+			}
+			keys := make([]string, 0, e.k)
+			for _, r := range a.answer.Results[:e.k] {
+				keys = append(keys, r.Key)
+			}
+			recall += share(keys, truth[i]) / float64(len(l.queries))
+		}
+	}
+	slices.Sort(took)
+	return recall, took[len(took)/2]
+}
+
+// BenchmarkQuery asks warm queries for 10 rows.
+func BenchmarkQuery(b *testing.B) {
+	l := newLarge(b)
+	for _, mode := range []Mode{Approximate, ExactRerank} {
+		e := l.engine(b, 10, 50, mode == ExactRerank)
+		b.Run(string(mode), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if err := e.run(b.Context(), []*ask{l.ask(b, e, i%benchQueries)}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(string(mode)+"/batch of 200", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				asks := make([]*ask, benchQueries)
+				for i := range asks {
+					asks[i] = l.ask(b, e, i)
+				}
+				if err := e.run(b.Context(), asks); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*benchQueries), "ns/query")
+		})
+	}
+}
+
+// BenchmarkPruning: which share of postings pass 1 ends, and what that costs in recall: against ranking every posting by its whole estimate,
+// in points of a hundred.
+func BenchmarkPruning(b *testing.B) {
+	l := newLarge(b)
+	truth := l.truth(10)
+	for _, heap := range []int{10, 500} {
+		b.Run(fmt.Sprintf("heap of %d", heap), func(b *testing.B) {
+			var pruned, scanned int
+			var lost float64
+			for b.Loop() {
+				pruned, scanned, lost = 0, 0, 0
+				for i := range l.queries {
+					top := func(limit int) ([]string, *Answer) {
+						e := l.engine(b, heap, 1, false)
+						a := l.ask(b, e, i)
+						a.limit, a.probes = limit, benchProbes
+						if err := e.collect(b.Context(), []*ask{a}); err != nil {
+							b.Fatal(err)
+						}
+						var keys []string
+						for _, c := range a.found[:min(heap, len(a.found))] {
+							keys = append(keys, c.key)
+						}
+						return keys, a.answer
+					}
+					with, answer := top(heap)
+					without, all := top(benchRows)
+					if all.Stats.Pruned != 0 {
+						b.Fatal("pruned")
+					}
+					pruned += answer.Stats.Pruned
+					scanned += answer.Stats.Scanned
+					lost += 100 * (share(without, truth[i]) - share(with, truth[i])) / benchQueries
+				}
+			}
+			b.ReportMetric(100*float64(pruned)/float64(scanned), "pruned-%")
+			b.ReportMetric(lost, "recall-lost-points")
+		})
+	}
+}
+
+// BenchmarkUpkeep: 20 MoR commits of 1 % each, never folded, against an index of the same rows built afresh on the same centroids. Rows
+// come from memory on both sides.
+func BenchmarkUpkeep(b *testing.B) {
+	l := newLarge(b)
+	for range 20 {
+		l.update(benchRows / 100)
+	}
+	truth := l.truth(10)
+	for _, mode := range []Mode{Approximate, ExactRerank} {
+		b.Run(string(mode), func(b *testing.B) {
+			var ratio, points float64
+			for b.Loop() {
+				kept, at := l.records, slices.Clone(l.at)
+				old, oldTime := l.recall(b, l.engine(b, 10, 50, mode == ExactRerank), truth)
+				l.records = map[int]map[string][]byte{}
+				l.build(b)
+				fresh, freshTime := l.recall(b, l.engine(b, 10, 50, mode == ExactRerank), truth)
+				l.records, l.at = kept, at
+				clear(l.kept)
+				ratio, points = float64(oldTime)/float64(freshTime), 100*(fresh-old)
+				b.ReportMetric(100*fresh, "recall-fresh-%")
+			}
+			b.ReportMetric(ratio, "p50/fresh")
+			b.ReportMetric(points, "recall-lost-points")
+		})
+	}
+}
