@@ -136,7 +136,6 @@ func (g standing) newest(ctx context.Context, x *mdt.Index) ([]wrote, *fallen, e
 	} else if err != nil {
 		return nil, nil, err
 	}
-	digests := g.digests(x)
 	for i, m := range metas {
 		w := writes[i]
 		if !set.Has(w) {
@@ -145,8 +144,9 @@ func (g standing) newest(ctx context.Context, x *mdt.Index) ([]wrote, *fallen, e
 		if damage[i] != nil {
 			return nil, damaged(w, unwrapped(damage[i])), nil
 		}
-		if was, now := digests[Times{w.Requested, w.Completed}], hex.EncodeToString(m.Digest[:]); was != "" && was != now {
-			return nil, changed(w, fmt.Sprintf("has other content: its sha-256 was %.12s… and is %.12s…", was, now)), nil
+		was, now := x.Seen[w.Requested], hex.EncodeToString(m.Digest[:])
+		if was.Completed == w.Completed && was.Digest != "" && was.Digest != now {
+			return nil, changed(w, fmt.Sprintf("has other content: its sha-256 was %.12s… and is %.12s…", was.Digest, now)), nil
 		}
 	}
 	base, replaced := map[table.Group]string{}, map[table.Group]bool{} // newest base file's instant
@@ -182,22 +182,6 @@ func (g standing) newest(ctx context.Context, x *mdt.Index) ([]wrote, *fallen, e
 		}
 	}
 	return out, nil, nil
-}
-
-// digests are those of covered commits' metadata that the state itself has.
-func (g standing) digests(x *mdt.Index) map[Times]string {
-	out := map[Times]string{}
-	for requested, s := range x.Seen {
-		out[Times{requested, s.Completed}] = s.Digest
-	}
-	for _, c := range g.state.Commits {
-		for _, i := range c.Covered {
-			if i.Index == x.Name {
-				out[Times{i.Requested, i.Completed}] = i.Digest
-			}
-		}
-	}
-	return out
 }
 
 func isLog(file string) bool { return strings.HasPrefix(path.Base(file), ".") }

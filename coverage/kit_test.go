@@ -75,7 +75,7 @@ func (w *world) witness() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.index().Witness(tl.Writes())
+	w.index().Witness(tl.Writes(), nil)
 	w.state.Archive.Earliest = tl.Earliest()
 }
 

@@ -10,7 +10,7 @@ import (
 // witness notes how the timeline shows the commits of the baseline: a file that differs later is another one.
 func (b *bootstrap) witness(ctx context.Context) error {
 	x := &mdt.Index{Baseline: b.plan.snapshot.baseline}
-	x.Witness(b.t.Timeline.Writes())
+	x.Witness(b.t.Timeline.Writes(), nil)
 	for requested, s := range x.Seen {
 		inst, ok := b.t.Timeline.Find(requested)
 		if !ok || inst.Completed != s.Completed {

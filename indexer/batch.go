@@ -218,10 +218,12 @@ func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []open
 			}
 			l.prune(x)
 			l.forget(x)
-			x.Witness(l.Writes)
 		}
 		st.Archive = st.Archive.Further(archive)
 		st.Commits = append(st.Commits, commit)
+		for _, p := range parts {
+			st.Witness(p.o.index.Name, l.Writes)
+		}
 		return nil
 	}
 	return sk.commit(ctx, sink.Batch{Kind: "sync", Build: build, Apply: apply})

@@ -183,13 +183,13 @@ func TestForgedStates(t *testing.T) {
 			for _, w := range due {
 				x.Baseline.Instants[w.Requested] = w.Completed
 			}
-			x.Witness(writes)
+			x.Witness(writes, nil)
 		}, false},
 		"covered, and noted": {func(x *mdt.Index) {
 			for _, w := range due {
 				x.Covered[w.Requested] = w.Completed
 			}
-			x.Witness(writes)
+			x.Witness(writes, nil)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -366,7 +366,6 @@ func (r *reconciliation) apply(st *mdt.State, id, completion string, files []mdt
 		x.Reconcile, x.Copies = "", b.copies
 		r.prune(x)
 		maps.DeleteFunc(x.Seen, func(at string, _ mdt.Seen) bool { return slices.Contains(b.doubted, at) })
-		x.Witness(r.Writes)
 		if len(b.doubted) > 0 { // what was known of them is of other files
 			st.ForgetEvidence(name, b.doubted)
 		}
@@ -389,5 +388,8 @@ func (r *reconciliation) apply(st *mdt.State, id, completion string, files []mdt
 	}
 	st.Archive = r.reaches
 	st.Commits = append(st.Commits, commit)
+	for _, b := range r.indexes {
+		st.Witness(b.o.index.Name, r.Writes)
+	}
 	return nil
 }

@@ -12,7 +12,8 @@ type Seen struct {
 	Completed string          `json:"completed"`
 	Action    timeline.Action `json:"action"`
 	Size      int64           `json:"size"`
-	// Digest is the hex SHA-256 of the metadata of an instant of the baseline. That of others is in their evidence (CoveredInstant).
+	// Digest is the hex SHA-256 of its metadata. It stays here when a fold moves the evidence of covered instants to the ledger, so
+	// that who compares need not read that.
 	Digest string `json:"digest,omitempty"`
 }
 
@@ -30,9 +31,22 @@ func (x *Index) holds(requested, completed string) bool {
 	return x.Baseline.Instants[requested] == completed || x.Covered[requested] == completed
 }
 
-// Witness notes how the timeline shows the writes that the index incorporates and that were not noted before, and forgets those
-// that it no longer incorporates. Archived writes are left out.
-func (x *Index) Witness(writes []timeline.Instant) {
+// Witness notes how the timeline shows the writes that an index incorporates and that were not noted before, with the digests that
+// the evidence in the state has, and forgets those that it no longer incorporates. Archived writes are left out.
+func (s *State) Witness(index string, writes []timeline.Instant) {
+	x, digests := s.Indexes[index], map[string]string{}
+	for _, c := range s.Commits {
+		for _, i := range c.Covered {
+			if i.Index == index {
+				digests[i.Requested+i.Completed] = i.Digest
+			}
+		}
+	}
+	x.Witness(writes, digests)
+}
+
+// Witness is State.Witness with digests from elsewhere, by requested and completion time in one text; nil for none.
+func (x *Index) Witness(writes []timeline.Instant, digests map[string]string) {
 	seen := make(map[string]Seen, len(x.Seen))
 	for requested, s := range x.Seen {
 		if x.holds(requested, s.Completed) {
@@ -42,6 +56,12 @@ func (x *Index) Witness(writes []timeline.Instant) {
 	for _, w := range writes {
 		if _, noted := seen[w.Requested]; !noted && !w.Archived && x.holds(w.Requested, w.Completed) {
 			seen[w.Requested] = Seen{Completed: w.Completed, Action: w.Action, Size: w.Size}
+		}
+	}
+	for requested, s := range seen {
+		if s.Digest == "" {
+			s.Digest = digests[requested+s.Completed]
+			seen[requested] = s
 		}
 	}
 	x.Seen = seen

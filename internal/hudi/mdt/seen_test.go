@@ -17,11 +17,11 @@ func TestWitness(t *testing.T) {
 	if x.Unseen(one) || x.Changed(one) != "" || x.Changed(write("1", "2", timeline.Commit, 0)) != "is empty" {
 		t.Error("a state that notes nothing")
 	}
-	x.Witness([]timeline.Instant{one, three, write("5", "6", timeline.Commit, 30)})
+	x.Witness([]timeline.Instant{one, three, write("5", "6", timeline.Commit, 30)}, nil)
 	if len(x.Seen) != 2 || x.Unseen(one) || x.Changed(one) != "" || x.Changed(three) != "" {
 		t.Errorf("%+v", x.Seen)
 	}
-	x.Witness([]timeline.Instant{write("1", "2", timeline.Commit, 11), write("3", "4", timeline.ReplaceCommit, 20)})
+	x.Witness([]timeline.Instant{write("1", "2", timeline.Commit, 11), write("3", "4", timeline.ReplaceCommit, 20)}, nil)
 	for want, w := range map[string]timeline.Instant{
 		"has 11 bytes and had 10":                  write("1", "2", timeline.Commit, 11),
 		"is a replacecommit and was a deltacommit": write("3", "4", timeline.ReplaceCommit, 20),
@@ -37,11 +37,11 @@ func TestWitness(t *testing.T) {
 	}
 	x.Covered = map[string]string{"3": "7"} // undone, and made again
 	again := write("3", "7", timeline.DeltaCommit, 40)
-	if x.Witness([]timeline.Instant{one, again}); len(x.Seen) != 2 || x.Unseen(again) || x.Changed(again) != "" {
+	if x.Witness([]timeline.Instant{one, again}, nil); len(x.Seen) != 2 || x.Unseen(again) || x.Changed(again) != "" {
 		t.Errorf("%+v", x.Seen)
 	}
 	delete(x.Baseline.Instants, "1")
-	if x.Witness([]timeline.Instant{one, again}); len(x.Seen) != 1 {
+	if x.Witness([]timeline.Instant{one, again}, nil); len(x.Seen) != 1 {
 		t.Errorf("%+v", x.Seen)
 	}
 }
