@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/lock"
 	"tidemark/internal/storage"
 )
 
@@ -26,6 +27,11 @@ func (s *Sink) Acquire(ctx context.Context) (err error) {
 			err = errors.Join(err, s.release(ctx))
 		}
 	}()
+	if left, ok := s.cfg.Lock.(lock.Clearer); ok { // a process that was killed may have held the table's lock
+		if err := left.Clear(ctx); err != nil {
+			s.cfg.LockTrouble(err)
+		}
+	}
 	if err := s.recover(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tidemark/internal/host"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/fault"
@@ -338,11 +339,8 @@ func TestLifecycle(t *testing.T) {
 func TestThisHost(t *testing.T) {
 	t.Parallel()
 	s := open(t, mem.New("t"), Config{})
-	if !pidAlive(s.cfg.PID) || pidAlive(1<<30) || !pidAlive(0) {
-		t.Error("pidAlive")
-	}
-	if one, two := hostID(), hostID(); one != two {
-		t.Error("hostID changes")
+	if !s.cfg.Alive(s.cfg.PID) || s.cfg.Host != host.ID() {
+		t.Errorf("host %q, process %d", s.cfg.Host, s.cfg.PID)
 	}
 	if o := open(t, mem.New("t"), Config{}).Owner(); o == s.Owner() || o == "" {
 		t.Errorf("two sinks have one owner name %q", o)

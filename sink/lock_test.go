@@ -3,10 +3,12 @@ package sink
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"tidemark/internal/host"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/lock"
 	"tidemark/internal/lock/filelock"
@@ -177,5 +179,28 @@ func TestLockFileIsAllThatIsWritten(t *testing.T) {
 		if slices.ContainsFunc(foreign, func(p string) bool { return p != file }) || (len(foreign) == 0) != (file == "") {
 			t.Errorf("lock %q: written %q", file, foreign)
 		}
+	}
+}
+
+// The table's lock that a process left behind when it was killed is given back by the next one that gets the lease, whether or not that
+// has anything to commit.
+func TestLockLeftBehind(t *testing.T) {
+	t.Parallel()
+	self, ok := host.Self()
+	c := exec.Command("true")
+	if err := c.Run(); err != nil || !ok {
+		t.Skip("no process can be told to be dead here")
+	}
+	st, s, clk := built(t, "cow_basic")
+	_ = s.Release(t.Context())
+	dead := "tidemark-A@" + host.Process{Host: self.Host, PID: c.Process.Pid, Start: 1}.String()
+	if _, err := st.Create(t.Context(), ".hoodie/lock", []byte(`{"lockThreadName":"`+dead+`"}`)); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(clk, "two")
+	cfg.Lock = filelock.New(st, filelock.Config{})
+	acquired(t, st, cfg)
+	if _, err := st.Stat(t.Context(), ".hoodie/lock"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("the lock is still there: %v", err)
 	}
 }

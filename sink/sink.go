@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tidemark/internal/host"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/lock"
 	"tidemark/internal/storage"
@@ -97,13 +98,13 @@ func (c *Config) setDefaults() {
 		c.Now = time.Now
 	}
 	if c.Host == "" {
-		c.Host = hostID()
+		c.Host = host.ID()
 	}
 	if c.PID == 0 {
 		c.PID = os.Getpid()
 	}
 	if c.Alive == nil {
-		c.Alive = pidAlive
+		c.Alive = host.Alive
 	}
 	if c.Owner == "" {
 		name, _ := os.Hostname()

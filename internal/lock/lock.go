@@ -17,11 +17,17 @@ import (
 
 var (
 	// ErrHeld says that someone else held the lock for as long as it was waited for. Nothing was changed.
-	ErrHeld = fmt.Errorf("lock is held by someone else: %w", storage.ErrConflict)
+	ErrHeld = error(held{})
 	// ErrLost says that the lock is no longer certainly held: it could not be renewed, its time is over, or someone took it. What was
 	// to be done under it must be done anew.
 	ErrLost = fmt.Errorf("lock lost: %w", storage.ErrStale)
 )
+
+// held is ErrHeld: a storage.ErrConflict that does not say that something was changed.
+type held struct{}
+
+func (held) Error() string { return "lock is held by someone else" }
+func (held) Unwrap() error { return storage.ErrConflict }
 
 // Locker is a lock that can be taken. It is safe for concurrent use.
 type Locker interface {

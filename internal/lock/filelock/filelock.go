@@ -8,7 +8,6 @@ package filelock
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +46,10 @@ type Locker struct {
 	cfg  Config
 }
 
-var _ lock.Locker = (*Locker)(nil)
+var (
+	_ lock.Locker  = (*Locker)(nil)
+	_ lock.Clearer = (*Locker)(nil)
+)
 
 // New returns the lock of the table at the root of st. It reads nothing. Through it nothing but the lock file can be written.
 func New(st storage.Store, cfg Config) *Locker {
@@ -64,7 +66,55 @@ func New(st storage.Store, cfg Config) *Locker {
 	return &Locker{storage.NewGuard(st, storage.AllowOnly(file)), file, cfg}
 }
 
-// info is the content of the file. It is for people only; nobody decides by it but Check.
+// ahead is by how much the store's clock may be ahead of ours without a word.
+const ahead = 2 * time.Second
+
+// refused says who holds the lock, since when, and what can be done.
+func (l *Locker) refused(owner string, there storage.Info, now time.Time) error {
+	since := there.ModTime.UTC().Format(time.RFC3339)
+	e := &storage.Error{Op: "take", Path: l.path, Err: fmt.Errorf("%w: %s, since %s", lock.ErrHeld, lock.Who(owner), since)}
+	switch by := there.ModTime.Sub(now); {
+	case l.cfg.Expire > 0 && by > ahead:
+		e.Err = fmt.Errorf("%w, which is %s ahead of this clock", e.Err, by.Round(time.Second))
+		e.Hint = fmt.Sprintf("its expiry of %v counts from that time, so it is over only at %s by this clock: set the clock that is wrong; if that holder is dead, delete the file",
+			l.cfg.Expire, there.ModTime.Add(l.cfg.Expire).UTC().Format(time.RFC3339))
+	case l.cfg.Expire > 0:
+		e.Hint = fmt.Sprintf("run the same command again; if that holder is dead, the lock is over at %s", there.ModTime.Add(l.cfg.Expire).UTC().Format(time.RFC3339))
+	default:
+		e.Hint = "run the same command again; if that holder is dead, delete the file, which never expires"
+	}
+	return e
+}
+
+// Clear implements lock.Clearer.
+func (l *Locker) Clear(ctx context.Context) error {
+	b, _, err := l.st.ReadFile(ctx, l.path)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !lock.Left(ownerOf(b)) {
+		return nil
+	}
+	var h *held
+	if err == nil {
+		h, err = l.try(ctx, l.content()) // over the dead holder's, so that nobody else's file is deleted
+	}
+	if errors.Is(err, storage.ErrConflict) { // someone else was faster
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("give back the lock of a process that is dead: %w", err)
+	}
+	return h.Unlock(ctx)
+}
+
+// ownerOf is who a lock file names; "" if it does not.
+func ownerOf(b []byte) string {
+	var i info
+	if json.Unmarshal(b, &i) != nil {
+		return ""
+	}
+	return i.Thread
+}
+
+// info is the content of the file. Of it nobody decides but Check, and we by a Thread of ours, which names the process.
 type info struct {
 	Created string   `json:"lockCreateTime"`
 	Thread  string   `json:"lockThreadName"`
@@ -73,7 +123,7 @@ type info struct {
 
 // content returns what the file holds while it is ours. No two are the same.
 func (l *Locker) content() []byte {
-	b, err := json.MarshalIndent(info{l.cfg.Now().Format("2006-01-02 15:04:05.000"), "tidemark-" + rand.Text(), []string{}}, "", "  ")
+	b, err := json.MarshalIndent(info{l.cfg.Now().Format("2006-01-02 15:04:05.000"), lock.NewOwner(), []string{}}, "", "  ")
 	if err != nil {
 		panic("lock info cannot be encoded: " + err.Error()) // a struct of three plain fields
 	}
@@ -115,11 +165,10 @@ func (l *Locker) try(ctx context.Context, content []byte) (*held, error) {
 		}
 	case err == nil && bytes.Equal(b, content):
 		at = there.ModTime
-	case err == nil && l.cfg.Expire > 0 && at.Sub(there.ModTime) > l.cfg.Expire:
+	case err == nil && (lock.Left(ownerOf(b)) || l.cfg.Expire > 0 && at.Sub(there.ModTime) > l.cfg.Expire):
 		_, err = l.st.Replace(ctx, l.path, content, there.Tag)
 	case err == nil:
-		err = &storage.Error{Op: "take", Path: l.path, Err: lock.ErrHeld,
-			Hint: fmt.Sprintf("it is there since %s; if no writer runs any more, delete the file", there.ModTime.UTC().Format(time.RFC3339))}
+		err = l.refused(ownerOf(b), there, at)
 	}
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ package storagelock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -65,7 +64,10 @@ type Locker struct {
 	cfg Config
 }
 
-var _ lock.Locker = (*Locker)(nil)
+var (
+	_ lock.Locker  = (*Locker)(nil)
+	_ lock.Clearer = (*Locker)(nil)
+)
 
 // New returns the lock of the table at the root of st. It reads nothing. Through it nothing but the lock file can be written.
 func New(st storage.Store, cfg Config) *Locker {
@@ -83,6 +85,22 @@ func (l *Locker) Lock(ctx context.Context) (lock.Held, error) {
 	return h, nil
 }
 
+// Clear implements lock.Clearer.
+func (l *Locker) Clear(ctx context.Context) error {
+	d, tag, err := l.read(ctx)
+	if errors.Is(err, storage.ErrCorrupt) || err == nil && (tag == "" || d.Expired || !lock.Left(d.Owner)) {
+		return nil // Lock tells of damage
+	}
+	if err == nil {
+		d.Expired = true
+		_, _, err = l.put(ctx, d, tag)
+	}
+	if err != nil && !errors.Is(err, storage.ErrConflict) { // then someone else was faster
+		return fmt.Errorf("give back the lock of a process that is dead: %w", err)
+	}
+	return nil
+}
+
 // seen is a lock that was not given back, and since when it looks like this.
 type seen struct {
 	tag   string
@@ -90,7 +108,7 @@ type seen struct {
 }
 
 func (l *Locker) acquire(ctx context.Context) (*held, error) {
-	owner, until := "tidemark-"+rand.Text(), l.cfg.Now().Add(l.cfg.Wait)
+	owner, until := lock.NewOwner(), l.cfg.Now().Add(l.cfg.Wait)
 	var watched seen
 	var last error // why it was not taken
 	for {
@@ -100,15 +118,16 @@ func (l *Locker) acquire(ctx context.Context) (*held, error) {
 			return nil, err
 		case err != nil:
 			last = err
-		case tag == "" || d.Expired || d.Owner == owner || l.over(d, tag, &watched):
+		case tag == "" || d.Expired || d.Owner == owner || lock.Left(d.Owner) || l.over(d, tag, &watched):
 			h, err := l.take(ctx, owner, tag)
 			if h != nil || ctx.Err() != nil || errors.Is(err, storage.ErrRefused) {
 				return h, err
 			}
 			last = err
 		default:
-			last = &storage.Error{Op: "take", Path: Path, Err: lock.ErrHeld, Hint: fmt.Sprintf("writer %s holds it until %s; run the same command again",
-				d.Owner, time.UnixMilli(d.ValidUntil).UTC().Format(time.RFC3339))}
+			until := time.UnixMilli(d.ValidUntil).UTC().Format(time.RFC3339)
+			last = &storage.Error{Op: "take", Path: Path, Err: fmt.Errorf("%w: %s, until %s", lock.ErrHeld, lock.Who(d.Owner), until),
+				Hint: "run the same command again; if that holder is dead, the lock is taken over when that time is past"}
 		}
 		wait := until
 		if watched.tag != "" { // one that looks abandoned is watched to the end, once
