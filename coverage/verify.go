@@ -59,7 +59,7 @@ type VerifyReport struct {
 	Unindexable int64 `json:"unindexable"`
 	// Reasons says why they cannot: rows by reason, summing up to their count.
 	Reasons map[string]int64 `json:"-"`
-	// ForeignFiles are files in the index's directory that are not ours.
+	// ForeignFiles are files in the index's directory that are not ours: by their name, or as their id was never given out.
 	ForeignFiles int64 `json:"foreign_files"`
 	// Damaged says what else that the index rests on cannot be read, with the next step: the ledger of what it covered, the archived
 	// timeline. The rest is compared all the same.
@@ -273,9 +273,20 @@ func checkFiles(ctx context.Context, place mdt.Place, st *mdt.State, x *mdt.Inde
 	if err != nil {
 		return err
 	}
+	last := st.LastTime
 	for _, info := range dir {
 		name := path.Base(info.Path)
-		if _, _, own := mdt.OwnName(name); own || ours[x.Dir+"/"+name] {
+		if ours[x.Dir+"/"+name] {
+			continue
+		}
+		if id, _, own := mdt.OwnName(name); own && id > last { // of a commit that began meanwhile, if the state says so by now
+			now, _, err := mdt.ReadState(ctx, place)
+			if err != nil {
+				return err
+			}
+			last = max(last, now.LastTime)
+		}
+		if id, _, own := mdt.OwnName(name); own && id <= last {
 			continue // what is ours by name and not in the state is swept by the next writer
 		}
 		report.ForeignFiles++

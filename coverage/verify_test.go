@@ -428,6 +428,15 @@ func TestVerifyFiles(t *testing.T) {
 	if r := verify(t, st, coverage.VerifyRequest{}); !r.OK || r.ForeignFiles != 1 || r.Examples["foreign_files"][0] != "someone.else" {
 		t.Errorf("foreign file: %+v", r)
 	}
+	const never = ".vector-index-0000-0_20991130023819001.log.1_7427-1-0"
+	st.Put(dir+never, []byte("x"), time.Unix(0, 0))
+	if r := verify(t, st, coverage.VerifyRequest{}); !r.OK || r.ForeignFiles != 2 || !slices.Contains(r.Examples["foreign_files"], never) {
+		t.Errorf("a file of ours by name, of an id that was never given out: %+v", r)
+	}
+	st.Put(dir+strings.Replace(never, "2099", "2009", 1), []byte("x"), time.Unix(0, 0))
+	if r := verify(t, st, coverage.VerifyRequest{}); !r.OK || r.ForeignFiles != 2 {
+		t.Errorf("a file that is swept: %+v", r)
+	}
 	b, info, err := st.ReadFile(t.Context(), infos[0].Path)
 	if err != nil {
 		t.Fatal(err)

@@ -423,3 +423,27 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 }
+
+// A file of ours by its name that no commit of the table can have made, beside a state that was lost: it is named, and once it is
+// moved away the table gets a state.
+func TestFirstStateBesideForeignTimes(t *testing.T) {
+	t.Parallel()
+	for _, p := range []string{
+		".hoodie/metadata/vector_index_v_idx/.vector-index-0000-0_20991130023819001.log.1_7427-1-0",
+		".hoodie/metadata/.hoodie/timeline/20991130023819001_20991130023819002.deltacommit",
+	} {
+		st := table(t, "cow_basic")
+		st.Put(p, []byte("x"), time.Unix(0, 0))
+		s := open(t, st, config(newClock(), "one"))
+		err := s.Acquire(t.Context())
+		if !errors.Is(err, storage.ErrRefused) || !strings.Contains(err.Error(), p) || !strings.Contains(storage.Hint(err), "move that file away") {
+			t.Errorf("got %v", err)
+		}
+		if err := st.Delete(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Acquire(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}

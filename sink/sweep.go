@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
 	"tidemark/timeline"
 )
 
@@ -181,7 +182,8 @@ func keepRetired(now, after []mdt.Retired) []mdt.Retired {
 }
 
 // firstState makes the state of a table that has none. Times continue after whatever an earlier state that was lost may
-// have allocated: our files that lie there, and completed-only deltacommits on the MDT timeline.
+// have allocated: our files that lie there, and completed-only deltacommits on the MDT timeline. storage.ErrRefused when one of them has a
+// time that leaves no later one.
 func (s *Sink) firstState(ctx context.Context) (*mdt.State, error) {
 	l, err := s.look(ctx, nil)
 	if err != nil {
@@ -193,9 +195,24 @@ func (s *Sink) firstState(ctx context.Context) (*mdt.State, error) {
 	}
 	newest, _ := l.newest()
 	notice(st, newest)
+	// What lies beyond the last time that could ever be given out after the newest instant is not a lost state's.
+	limit, err := timeline.AddMillis(newest, oldMillis)
+	if err != nil || s.place.IsBeside() {
+		limit = ""
+	}
+	after := func(file string, times ...string) error {
+		t := slices.Max(times)
+		if st.LastTime = max(st.LastTime, t); limit == "" || t <= limit {
+			return nil
+		}
+		return &storage.Error{Op: "continue after", Path: file, Hint: "move that file away, it was not made for this table as it is; then run the same command again",
+			Err: fmt.Errorf("it has the time %s, and the newest instant of the table is %s: no commit could get a later one: %w", t, newest, storage.ErrRefused)}
+	}
 	for _, i := range l.mdt.CompletedOf(timeline.DeltaCommit) {
 		if i.Pending == "" && i.Plan == "" && !i.Derived {
-			st.LastTime = max(st.LastTime, i.Requested, i.Completed)
+			if err := after(s.place.TimelineDir()+"/"+i.File, i.Requested, i.Completed); err != nil {
+				return nil, err
+			}
 		}
 	}
 	tops, err := s.list(ctx, s.place.MDTDir)
@@ -213,7 +230,9 @@ func (s *Sink) firstState(ctx context.Context) (*mdt.State, error) {
 		for _, i := range infos {
 			id, _, own := mdt.OwnName(path.Base(i.Path))
 			if completion, err := timeline.AddMillis(id, 1); own && err == nil {
-				st.LastTime = max(st.LastTime, completion)
+				if err := after(i.Path, completion); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
