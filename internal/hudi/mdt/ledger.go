@@ -114,7 +114,12 @@ func ReadLedger(ctx context.Context, p Place, l Ledger) ([]Commit, error) {
 	f := ledgerFile{}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&f); err != nil {
+	err = dec.Decode(&f)
+	if f.Format > LedgerFormat {
+		return nil, &storage.Error{Op: "read ledger", Path: p.LedgerPath(l.Path), Hint: newerHint,
+			Err: fmt.Errorf("format %d, this build knows %d: %w", f.Format, LedgerFormat, storage.ErrUnsupported)}
+	}
+	if err != nil {
 		return nil, refuse(fmt.Errorf("%w: %w", err, storage.ErrCorrupt))
 	}
 	if f.Format != LedgerFormat {

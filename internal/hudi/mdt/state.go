@@ -316,6 +316,9 @@ func (s *State) summed(b []byte) (bool, error) {
 	return hex.EncodeToString(h[:]) == s.Sum, err
 }
 
+// newerHint keeps people from fighting a newer build over what it wrote.
+const newerHint = "a newer tidemark works on this table: use that build, or a newer one; nothing was changed"
+
 // DecodeState reads the bytes of state.json. Another format is ErrUnsupported. Anything else that does not fit is
 // ErrCorrupt, an unknown field of this format too: rewriting the state would lose it.
 func DecodeState(b []byte) (*State, error) {
@@ -333,7 +336,11 @@ func DecodeState(b []byte) (*State, error) {
 		s.Format = version.Format
 	}
 	if s.Format != StateFormat {
-		return nil, &storage.Error{Op: "decode", Path: "state", Hint: "use the tidemark version that wrote it, or a newer one",
+		hint := ""
+		if s.Format > StateFormat {
+			hint = newerHint
+		}
+		return nil, &storage.Error{Op: "decode", Path: "state", Hint: hint,
 			Err: fmt.Errorf("format %d, this build knows %d: %w", s.Format, StateFormat, storage.ErrUnsupported)}
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
@@ -420,8 +427,11 @@ func ReadStateUnless(ctx context.Context, p Place, known []byte, same *State) (*
 	}
 	s, err := DecodeState(b)
 	if err != nil {
-		return nil, "", &storage.Error{Op: "read", Path: p.StatePath(), Err: err,
-			Hint: "the state object is damaged or of another version; restore it, or move it away and create the index again"}
+		hint := storage.Hint(err)
+		if hint == "" {
+			hint = "the state object is damaged; restore it, or move it away and create the index again"
+		}
+		return nil, "", &storage.Error{Op: "read", Path: p.StatePath(), Err: err, Hint: hint}
 	}
 	if p.IsBeside() {
 		if err := s.of(p.Table); err != nil {

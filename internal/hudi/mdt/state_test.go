@@ -131,6 +131,8 @@ func TestStateRefused(t *testing.T) {
 		}
 		if _, _, err := ReadState(t.Context(), Inside(st)); !errors.Is(err, c.want) || storage.Hint(err) == "" {
 			t.Errorf("%s: read: %v, hint %q", c.name, err, storage.Hint(err))
+		} else if newer := strings.HasPrefix(c.name, "newer"); newer != strings.Contains(storage.Hint(err), "use that build") || newer == strings.Contains(storage.Hint(err), "create the index again") {
+			t.Errorf("%s: hint %q", c.name, storage.Hint(err))
 		}
 	}
 	if _, _, err := ReadState(t.Context(), Inside(mem.New("t"))); !errors.Is(err, storage.ErrNotFound) || storage.Hint(err) == "" {
