@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	lockopen "tidemark/internal/lock/open"
 )
@@ -135,12 +136,31 @@ func (a *app) lastHint(c *cobra.Command) {
 	}
 }
 
+// checkEmpty refuses words that are there and empty: behind one is a variable that is not set, and to take it for a word that is not
+// there would write elsewhere, or without a lock. --partition "" alone names something, the partition of a table without any.
+func checkEmpty(c *cobra.Command, args []string) (err error) {
+	if slices.Contains(args, "") {
+		return &hinted{err: errors.New(`an argument is empty: ""`), hint: "is a variable in the command not set?"}
+	}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		list, isList := f.Value.(pflag.SliceValue)
+		empty := f.Value.Type() == "string" && f.Value.String() == "" || isList && f.Name != "partition" && (len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), ""))
+		if empty && err == nil {
+			err = &hinted{err: fmt.Errorf(`--%s "": its value is empty`, f.Name), hint: "leave the flag out if that is meant; or is a variable in the command not set?"}
+		}
+	})
+	return err
+}
+
 // wrapArgs makes every complaint about arguments a usage error of its command, and unknown commands too.
 func wrapArgs(c *cobra.Command) {
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		if c.HasSubCommands() && len(args) > 0 {
 			return usage(c, fmt.Errorf("unknown command %q", args[0]))
+		}
+		if err := checkEmpty(c, args); err != nil {
+			return usage(c, err)
 		}
 		if check == nil {
 			return nil
