@@ -25,7 +25,7 @@ func Base(st storage.Store) (string, error) {
 }
 
 // Beside opens a table that is only read, with the place at another URL where its indexes lie mounted in it, and returns the table's
-// canonical base path too. A place inside the table is ErrRefused; a local one that is not there is ErrNotFound.
+// canonical base path too. A place inside the table, or one that has the table inside, is ErrRefused; a local one that is not there is ErrNotFound.
 func Beside(ctx context.Context, table, sink string, o Options) (*mount.Store, string, error) {
 	t, err := With(ctx, table, o)
 	if err != nil {
@@ -50,6 +50,10 @@ func Beside(ctx context.Context, table, sink string, o Options) (*mount.Store, s
 	if at == base || strings.HasPrefix(at, strings.TrimSuffix(base, "/")+"/") {
 		return nil, "", &storage.Error{Op: "open", Path: sink, Err: fmt.Errorf("it lies inside the table %s: %w", base, storage.ErrRefused),
 			Hint: "without --sink the index is kept in the table's own metadata table; or name a place outside it"}
+	}
+	if strings.HasPrefix(base, strings.TrimSuffix(at, "/")+"/") {
+		return nil, "", &storage.Error{Op: "open", Path: sink, Err: fmt.Errorf("the table %s lies inside it: %w", base, storage.ErrRefused),
+			Hint: "name a folder of its own for the indexes, beside the table"}
 	}
 	return mount.New(t, s), base, nil
 }
