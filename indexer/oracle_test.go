@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"tidemark/coverage"
 	"tidemark/generation"
 	"tidemark/indexer"
@@ -18,6 +20,7 @@ import (
 	"tidemark/internal/storage/mem"
 	"tidemark/internal/testkit"
 	"tidemark/internal/vector/kernel"
+	"tidemark/search"
 	"tidemark/sink"
 )
 
@@ -292,6 +295,47 @@ func follow(t *testing.T, name, column string, el kernel.Element, options map[st
 	st := status(t, p)
 	if !st.Fresh || *st.LagInstants != 0 {
 		t.Errorf("at the end: %+v", st)
+	}
+	searched(t, p, column, el, before)
+}
+
+// searched asks the index that followed the table: with all clusters probed it gives the rows that a scan of the table gives.
+func searched(t *testing.T, p mdt.Place, column string, el kernel.Element, last testkit.Step) {
+	t.Helper()
+	r := search.NewReader(search.Deps{Place: p, Freshness: func(ctx context.Context, tab *table.Table, st *mdt.State, index string) (search.Freshness, error) {
+		v, err := coverage.Fresh(ctx, p, tab, st, index)
+		return search.Freshness{Fresh: v.Fresh, Reason: v.Reason}, err
+	}})
+	var queries [][]float64
+	for _, row := range last.Rows {
+		raw := row.Vector(column)
+		q := make([]float64, len(raw)/el.Width())
+		if len(queries) < 5 && indexable(raw, el, kernel.Cosine) && kernel.ToFloat64(q, raw, el) {
+			queries = append(queries, q)
+		}
+	}
+	if len(queries) == 0 {
+		return
+	}
+	for _, k := range []int{5, len(last.Rows) + 3} { // the latter makes it probe every cluster
+		q := search.Request{K: k, Mode: search.BruteForce, Policy: search.Fail}
+		want, err := r.Batch(t.Context(), q, queries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Mode, q.NProbes = search.ExactRerank, 1
+		if k == 5 {
+			q.NProbes = 0 // all of the few that these indexes have
+		}
+		got, err := r.Batch(t.Context(), q, queries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range queries {
+			if d := cmp.Diff(want[i].Results, got[i].Results); d != "" || !got[i].Complete || !got[i].Fresh {
+				t.Errorf("search for %d rows (-scan +index), complete %v, %q:\n%s", k, got[i].Complete, got[i].Reason, d)
+			}
+		}
 	}
 }
 

@@ -289,7 +289,6 @@ func BenchmarkQuery(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*benchQueries), "ns/query")
 		})
 	}
 }
