@@ -143,8 +143,13 @@ func (c *comparison) table(ctx context.Context, t *table.Table, x *mdt.Index, cu
 	for s, err := range files.Slices(cut) {
 		if err != nil {
 			if errors.Is(err, storage.ErrNotFound) {
-				return &storage.Error{Op: "read snapshot", Path: s.Group.String(), Err: err,
-					Hint: "the table has cleaned what the index stands at: sync first, or drop the index and create it again"}
+				hint := "the table has cleaned what the index stands at: sync first, or drop the index and create it again"
+				if !slices.ContainsFunc(t.Timeline.Writes(), func(i timeline.Instant) bool {
+					return cut.In != nil && !cut.In(i) || cut.Upto != "" && i.Completed > cut.Upto
+				}) {
+					hint = "the table has lost it: restore the file from a copy, or the table to a savepoint with Hudi's tools, then run the same command again"
+				}
+				return &storage.Error{Op: "read snapshot", Path: s.Group.String(), Err: err, Hint: hint}
 			}
 			return err
 		}

@@ -55,6 +55,14 @@ func Corrections(ctx context.Context, d Deps, r CorrectionsRequest) (*VerifyRepo
 		return nil, nil, nil, fmt.Errorf("compare index %s: %w", x.Name, err)
 	}
 	c.finish(report, degradedGroups(r.State, x.Name))
+	// What cannot be corrected is told all the same: verify would say it.
+	if _, err := mdt.Evidence(ctx, d.Place, r.State, x.Name); err != nil && !report.damaged(err) {
+		return nil, nil, nil, fmt.Errorf("compare index %s: %w", x.Name, err)
+	}
+	if err := report.beside(ctx, d.Place, r.Table); err != nil {
+		return nil, nil, nil, fmt.Errorf("compare index %s: %w", x.Name, err)
+	}
+	report.OK = report.OK && len(report.Damaged) == 0
 	return report, c.corrections(r.Instant), c.copies(), nil
 }
 

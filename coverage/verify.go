@@ -131,13 +131,8 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 		return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
 	}
 	if r.Sample == 1 {
-		if _, err := t.Archive().Verify(ctx); err != nil && !report.damaged(err) {
+		if err := report.beside(ctx, d.Place, t); err != nil {
 			return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
-		}
-		for _, check := range []func(context.Context, mdt.Place) error{mdt.CheckStateBytes, mdt.CheckCommitFiles} {
-			if err := check(ctx, d.Place); err != nil && !report.damaged(err) {
-				return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
-			}
 		}
 	}
 	set, cut := setOf(x), table.Cut{}
@@ -175,6 +170,19 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 	c.finish(report, degradedGroups(st, x.Name))
 	report.OK = report.OK && len(report.Damaged) == 0
 	return report, nil
+}
+
+// beside checks what an index rests on beside its own files and the table's: the archived timeline, the state, our commit files.
+func (r *VerifyReport) beside(ctx context.Context, place mdt.Place, t *table.Table) error {
+	if _, err := t.Archive().Verify(ctx); err != nil && !r.damaged(err) {
+		return err
+	}
+	for _, check := range []func(context.Context, mdt.Place) error{mdt.CheckStateBytes, mdt.CheckCommitFiles} {
+		if err := check(ctx, place); err != nil && !r.damaged(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // damaged notes an error about something damaged; false: it is another error.

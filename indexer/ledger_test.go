@@ -165,6 +165,10 @@ func TestDamagedLedger(t *testing.T) {
 		if err != nil || r.OK || r.Checked == 0 || len(r.Damaged) != 1 || !strings.Contains(r.Damaged[0], path.Base(file)) || !strings.Contains(r.Damaged[0], "; next: ") || r.Empty() {
 			t.Errorf("%s: verify: %+v, %v", name, r, err)
 		}
+		done, err := indexer.Reconcile(t.Context(), p, indexer.ReconcileOptions{}) // it cannot be corrected, and is told
+		if err != nil || len(done) != 1 || done[0].OK || len(done[0].Damaged) != 1 || !strings.Contains(done[0].Damaged[0], path.Base(file)) {
+			t.Errorf("%s: reconcile: %+v, %v", name, done, err)
+		}
 		_, earlier := coverage.Verify(t.Context(), d, coverage.VerifyRequest{At: status(t, p).Latest.Requested})
 		for what, err := range map[string]error{"markers": markers, "prove": prove, "verify at": earlier} {
 			if !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), path.Base(file)) || storage.Hint(err) == "" {

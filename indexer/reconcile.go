@@ -95,7 +95,7 @@ func reconcile(ctx context.Context, place mdt.Place, sk Committer, opt Reconcile
 			return r.results, err
 		}
 		if err = moved(err); !errors.Is(err, errRedo) || redo == staleRedos {
-			return nil, err
+			return nil, settled(err)
 		}
 		if err := sleep(ctx, staleWait); err != nil {
 			return nil, err

@@ -417,3 +417,40 @@ func TestUnreadFilesAreCounted(t *testing.T) {
 		})
 	}
 }
+
+// A file of the newest snapshot that is lost is named with what helps: looking again and again does not, and the table has not moved.
+func TestReconcileWithoutABaseFile(t *testing.T) {
+	t.Parallel()
+	st := store(t, "cow_basic")
+	p := mdt.Inside(st)
+	create(t, p, generation.CreateRequest{Column: "embedding"}, map[string]string{"vector.num_clusters": "2"})
+	newest := newestBase(t, st)
+	if err := st.Delete(t.Context(), newest); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	inBubble(t, func(t *testing.T) { _, err = indexer.Reconcile(t.Context(), p, indexer.ReconcileOptions{}) }) // it looks again for 2 s
+	if !errors.Is(err, storage.ErrNotFound) || strings.Contains(err.Error(), "moved") || !strings.Contains(err.Error(), path.Base(newest)) ||
+		!strings.Contains(storage.Hint(err), "restore the file from a copy") {
+		t.Errorf("got %v; next: %s", err, storage.Hint(err))
+	}
+	if _, err := coverage.Verify(t.Context(), coverage.Deps{Place: p}, coverage.VerifyRequest{}); !strings.Contains(storage.Hint(err), "restore the file from a copy") {
+		t.Errorf("verify: %v; next: %s", err, storage.Hint(err))
+	}
+}
+
+// newestBase is the base file that was written last.
+func newestBase(t *testing.T, st *mem.Store) (newest string) {
+	t.Helper()
+	at := ""
+	for _, p := range st.Paths() {
+		_, after, found := strings.Cut(strings.TrimSuffix(p, ".parquet"), "_")
+		if i := strings.LastIndex(after, "_"); found && strings.HasSuffix(p, ".parquet") && !strings.HasPrefix(p, ".hoodie/") && after[i+1:] > at {
+			newest, at = p, after[i+1:]
+		}
+	}
+	if newest == "" {
+		t.Fatal("no base file")
+	}
+	return newest
+}

@@ -118,7 +118,7 @@ func loop(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, r
 		switch {
 		case errors.Is(err, errRedo):
 			if redo++; redo > staleRedos {
-				return err
+				return settled(err)
 			}
 			if err := sleep(ctx, staleWait); err != nil {
 				return err
@@ -277,7 +277,22 @@ func moved(err error) error {
 		return err
 	}
 	if errors.Is(err, storage.ErrStale) || errors.Is(err, storage.ErrNotFound) {
-		return fmt.Errorf("%w: %w", errRedo, err)
+		return &redoError{err}
+	}
+	return err
+}
+
+// redoError is errRedo with its cause.
+type redoError struct{ cause error }
+
+func (e *redoError) Error() string        { return errRedo.Error() + ": " + e.cause.Error() }
+func (e *redoError) Unwrap() error        { return e.cause }
+func (e *redoError) Is(target error) bool { return target == errRedo }
+
+// settled is the error when looking again has not helped: a file that is gone at every look is not one that vanished under it.
+func settled(err error) error {
+	if e := (*redoError)(nil); errors.As(err, &e) && errors.Is(e.cause, storage.ErrNotFound) {
+		return e.cause
 	}
 	return err
 }

@@ -78,6 +78,11 @@ func (a *app) reconcile(ctx context.Context, url string, opt indexer.ReconcileOp
 			a.say("%s", s.Sentence())
 		}
 	}
+	for _, r := range all {
+		if len(r.Damaged) > 0 {
+			return exitWith(exitFailed)
+		}
+	}
 	return stuck(states)
 }
 
