@@ -24,7 +24,7 @@ import (
 // reach back to the index.
 func (l *look) reachBack(ctx context.Context, m *memo) error {
 	var behind []*mdt.Index
-	after := ""
+	var first *mdt.Index // of behind, whose frontier is the oldest
 	for _, name := range slices.Sorted(maps.Keys(l.state.Indexes)) {
 		x := l.state.Indexes[name]
 		if _, active := x.Active(); !active || x.Dropped || l.aside[name] {
@@ -37,15 +37,15 @@ func (l *look) reachBack(ctx context.Context, m *memo) error {
 		if !l.Behind(claim) {
 			continue
 		}
-		if len(behind) == 0 || x.Frontier.Completed < after {
-			after = x.Frontier.Completed
+		if first == nil || x.Frontier.Completed < first.Frontier.Completed {
+			first = x
 		}
 		behind = append(behind, x)
 	}
-	if len(behind) == 0 {
+	if first == nil {
 		return nil
 	}
-	long, err := l.table.Since(ctx, after)
+	long, err := l.table.Since(ctx, first.Frontier.Completed)
 	if err != nil {
 		return moved(err)
 	}
@@ -57,10 +57,11 @@ func (l *look) reachBack(ctx context.Context, m *memo) error {
 	l.table, l.long = long, true
 	l.Writes = long.Timeline.Writes()
 	if !m.looked || m.earliest != l.Earliest {
-		if err := l.holes(ctx, after); err != nil {
+		hole, err := l.holes(ctx, first)
+		if err != nil {
 			return err
 		}
-		m.looked, m.earliest, m.hole = true, l.Earliest, l.hole
+		m.looked, m.earliest, m.hole = true, l.Earliest, hole
 	}
 	l.hole = m.hole
 	return nil
@@ -129,50 +130,68 @@ func (l *look) setAside(m *memo) error {
 	return nil
 }
 
-// noWitness is the hole of a table without a metadata table: nothing tells whether its archive is whole.
-const noWitness = "-"
-
-// holes looks for commits that are missing from the archive: writes that the metadata table followed after a time and that
-// neither timeline has. They may have been undone, so they prove nothing; but a catch-up that met any ends with a reconcile.
-func (l *look) holes(ctx context.Context, after string) error {
+// holes says why it is not known that the archive has every commit after an index's frontier; "" if it is. The witness is the table's own
+// metadata table, which follows each data write under its requested time: it has the commit at which the catch-up begins, every write
+// after it that the archive has, and none that neither timeline has. What it has and they have not may have been undone, so that proves
+// nothing; but a catch-up that is not known to be whole ends with a reconcile, which is right whatever is missing.
+func (l *look) holes(ctx context.Context, x *mdt.Index) (string, error) {
 	dir := path.Join(mdt.Inside(l.table.Store).MDTDir, table.HoodieDir)
 	props, tl, err := timeline.Open(ctx, l.table.Store, dir)
 	if errors.Is(err, storage.ErrNotFound) && l.beside {
-		l.hole = noWitness
-		return nil
+		return "the table has no metadata table that would tell of commits that are missing from its archive", nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for gaps in the archive: %w", err)
+		return "", fmt.Errorf("look for gaps in the archive: %w", err)
 	}
-	known := map[string]bool{}
-	for _, i := range l.table.Timeline.Instants() {
+	begin, after := cmp.Or(x.Frontier.Requested, x.Baseline.Before), x.Frontier.Completed
+	known, expected := map[string]bool{}, []string{begin}
+	note := func(i timeline.Instant) {
 		known[i.Requested] = true
+		if i.IsDataWrite() && i.Requested > begin && i.Requested < l.Earliest {
+			expected = append(expected, i.Requested)
+		}
+	}
+	for _, i := range l.table.Timeline.Instants() {
+		note(i)
 	}
 	for i, err := range l.table.Archive().Instants(ctx, "", "") {
 		if err != nil {
-			return err
+			return "", err
 		}
-		known[i.Requested] = true
+		note(i)
 	}
+	followed, hole := map[string]bool{}, ""
 	look := func(i timeline.Instant) {
-		if i.Action != timeline.DeltaCommit || i.State != timeline.Completed || i.Requested <= after || i.Requested >= l.Earliest || known[i.Requested] {
+		if i.Action != timeline.DeltaCommit || i.State != timeline.Completed {
+			return
+		}
+		followed[i.Requested] = true
+		if i.Requested <= after || i.Requested >= l.Earliest || known[i.Requested] {
 			return
 		}
 		if own, err := timeline.AddMillis(i.Requested, 1); err == nil && own == i.Completed {
 			return // one of ours: a completion time a millisecond later is what no clock gives
 		}
-		l.hole = cmp.Or(l.hole, i.Requested)
+		hole = cmp.Or(hole, i.Requested)
 	}
 	for _, i := range tl.Instants() {
 		look(i)
 	}
-	for i, err := range timeline.NewArchive(l.table.Store, dir, props).Instants(ctx, after, l.Earliest) {
+	for i, err := range timeline.NewArchive(l.table.Store, dir, props).Instants(ctx, begin, l.Earliest) {
 		if err != nil {
-			return fmt.Errorf("look for gaps in the archive: %w", err)
+			return "", fmt.Errorf("look for gaps in the archive: %w", err)
 		}
 		look(i)
 	}
-	return nil
+	if hole != "" {
+		return fmt.Sprintf("the metadata table followed %s, which neither timeline has", hole), nil
+	}
+	for _, at := range expected {
+		if !followed[at] {
+			return fmt.Sprintf("nothing tells whether the archive has every commit after %s: the metadata table did not follow %s", begin, at), nil
+		}
+	}
+	return "", nil
 }
 
 // claim returns what an index says about itself, on the instants that the look has: an archived one that lies at or below its
@@ -215,13 +234,7 @@ func (l *look) doubt(done []covered) string {
 			return fmt.Sprintf("the files of commit %s were gone when it was compared", d.instant.Requested)
 		}
 	}
-	if l.hole != "" && len(done) > 0 {
-		if l.hole == noWitness {
-			return "the table has no metadata table that would tell of commits that are missing from its archive"
-		}
-		return fmt.Sprintf("the metadata table followed %s, which neither timeline has", l.hole)
-	}
-	return ""
+	return l.hole
 }
 
 // finish ends a sync that has nothing more to cover: indexes that a catch-up over gone files left in doubt are compared with

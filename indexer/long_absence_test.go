@@ -102,7 +102,7 @@ func TestLongAbsence(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(n, "commits in", time.Since(began))
-	if r.Processed != n+1 || len(r.Reconciled) != 0 {
+	if r.Processed != n+1 || len(r.Reconciled) != 1 { // the metadata table followed none of them
 		t.Errorf("processed %d, %d reconciled", r.Processed, len(r.Reconciled))
 	}
 	s := status(t, p)

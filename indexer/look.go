@@ -25,7 +25,7 @@ type look struct {
 	state  *mdt.State
 	copies CopyStats // of the batch compared last
 	long   bool      // its timeline has archived instants: see reachBack
-	hole   string    // an instant that is missing from the archive, "" if none was met
+	hole   string    // why it is not known that the archive is whole, "" if it is: see holes
 	beside bool      // the index lies beside the table, which may have no metadata table
 	// aside are indexes that cannot be followed and do not stand in the way of the others: see setAside.
 	aside map[string]bool
