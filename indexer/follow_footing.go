@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,20 +112,24 @@ func (t *followed) foot(ctx context.Context, f *footing) error {
 	return nil
 }
 
-// withdraw takes back what was said of a table that could not be looked at.
-func (t *followed) withdraw(err error) {
-	state, reason := coverage.StateStalled, fmt.Sprintf("the table cannot be looked at: %v", err)
-	if errors.Is(err, storage.ErrNotFound) {
+// withdraw takes back what was said of a table that could not be looked at, or is not there: neither a state nor a lag from before holds.
+// Without an index the table itself has the state.
+func (t *followed) withdraw(o outcome) {
+	state, reason := coverage.StateStalled, fmt.Sprintf("the table cannot be looked at: %v", o.err)
+	if errors.Is(o.err, storage.ErrNotFound) {
 		state = coverage.StateAbsent
+		reason = cmp.Or(o.text, reason)
 	}
 	all := t.snapshot().Indexes
-	for i := range all {
-		all[i].Fresh, all[i].State, all[i].Reason, all[i].Next = false, state, reason, storage.Hint(err)
+	if len(all) == 0 {
+		all = []coverage.IndexStatus{{Table: t.cfg.name()}}
 	}
-	if len(all) > 0 {
-		t.standing(all)
-		t.f.cfg.Observer.State(t.cfg.name(), all)
+	for i, s := range all {
+		all[i] = coverage.IndexStatus{Table: s.Table, Index: s.Index, Generation: s.Generation, State: state, Reason: reason,
+			Next: storage.Hint(o.err), Gaps: []coverage.Gap{}}
 	}
+	t.standing(all)
+	t.f.cfg.Observer.State(t.cfg.name(), all)
 }
 
 // leastAge is how much longer than its interval a table may be called fresh without another look, which takes its time, too.

@@ -163,6 +163,11 @@ func (t *followed) look(ctx, loop context.Context, w *watched, whole bool) (o ou
 	return o
 }
 
+const (
+	deletedText = "the table was deleted; it is waited for"
+	missingHint = "look at its path in the configuration; the table is followed as soon as there is a .hoodie/hoodie.properties"
+)
+
 // open opens the table if it is not open.
 func (t *followed) open(ctx context.Context) (outcome, bool) {
 	if t.meter != nil {
@@ -175,12 +180,17 @@ func (t *followed) open(ctx context.Context) (outcome, bool) {
 		t.place, t.tables = place, table.NewCache(meter)
 		t.setMeter(meter)
 		if t.there(ctx) {
+			t.existed = true
 			return outcome{}, true
 		}
 		t.setMeter(nil)
-		err = &storage.Error{Op: "open table", Path: t.cfg.URL, Err: storage.ErrNotFound}
+		err = storage.ErrNotFound
 	}
 	if errors.Is(err, storage.ErrNotFound) {
+		err = &storage.Error{Op: "open table", Path: t.cfg.URL, Err: err, Hint: missingHint}
+		if t.existed {
+			return outcome{err: err, waits: true, text: deletedText}, false
+		}
 		return outcome{err: err, waits: true, text: "the table does not exist yet; it is waited for"}, false
 	}
 	return outcome{err: err}, false
@@ -203,8 +213,8 @@ func (t *followed) gone(err error) outcome {
 	t.setMeter(nil)
 	t.committer, t.tables, t.calm = nil, nil, false
 	t.f.cfg.Log.Warn("table is gone", "table", t.cfg.name())
-	return outcome{err: &storage.Error{Op: "follow table", Path: t.cfg.URL, Err: fmt.Errorf("the table is gone: %w", err)}, waits: true,
-		text: "the table was deleted; it is waited for"}
+	return outcome{err: &storage.Error{Op: "follow table", Path: t.cfg.URL, Hint: missingHint, Err: fmt.Errorf("the table is gone: %w", err)}, waits: true,
+		text: deletedText}
 }
 
 // pass makes one batch in its turn.

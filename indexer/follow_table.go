@@ -2,6 +2,7 @@ package indexer
 
 import (
 	"context"
+	"errors"
 	"hash/fnv"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	from "tidemark/indexer/source"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
 )
 
 const (
@@ -40,6 +42,7 @@ type followed struct {
 	place     mdt.Place
 	meter     *Metered // nil: the table is not open
 	tables    *table.Cache
+	existed   bool           // it was open once
 	known     coverage.Known // what its status has looked at already; safe for concurrent use
 	committer *Committer
 	calm      bool          // the last look found nothing to do and nothing that an operator may change
@@ -192,12 +195,12 @@ func (t *followed) turn(ctx context.Context) time.Duration {
 	}
 	took := time.Since(began)
 	failed := o.err
-	if o.waits { // for a table that is not there, or another process: no failure
+	if o.waits && !errors.Is(o.err, storage.ErrNotFound) { // for another process, or the end: no failure, as a table is that is not there
 		failed = nil
 	}
 	t.f.cfg.Observer.Pass(t.cfg.name(), failed, took)
-	if saw := !t.statusAt.Before(began); !saw && o.err != nil && ctx.Err() == nil {
-		t.withdraw(o.err)
+	if saw := !t.statusAt.Before(began); o.err != nil && ctx.Err() == nil && (!saw || o.waits && errors.Is(o.err, storage.ErrNotFound)) {
+		t.withdraw(o)
 	} else if saw || o.err == nil && t.calm {
 		t.say(func(v *TableView) { v.confirmed = began })
 	}

@@ -1,0 +1,116 @@
+package indexer_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tidemark/coverage"
+	"tidemark/indexer"
+	"tidemark/internal/storage"
+)
+
+// counting counts passes without failure, beside what told keeps.
+type counting struct {
+	told
+	counts     sync.Mutex
+	ok, failed int
+}
+
+// Pass implements indexer.Observer.
+func (o *counting) Pass(_ string, err error, _ time.Duration) {
+	o.counts.Lock()
+	defer o.counts.Unlock()
+	if err != nil {
+		o.failed++
+	} else {
+		o.ok++
+	}
+}
+
+func (o *counting) passes() (ok, failed int) {
+	o.counts.Lock()
+	defer o.counts.Unlock()
+	return o.ok, o.failed
+}
+
+// A table at whose path there is none is absent, in the metrics, too, and no look at it is one without failure.
+func TestFollowSaysThatATableIsMissing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		metrics := &counting{}
+		f := launch(t, indexer.FollowConfig{Observer: metrics}, nil, indexer.TableConfig{URL: "/typo"})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		v := f.view("/typo")
+		if v.State != coverage.StateAbsent || v.Fresh || !strings.Contains(v.Reason, "does not exist yet; it is waited for") {
+			t.Errorf("state %q: %s", v.State, v.Reason)
+		}
+		if len(v.Indexes) != 1 || v.Indexes[0].Index != nil || v.Indexes[0].Reason != v.Reason || v.Indexes[0].Next == "" || metrics.state() != coverage.StateAbsent {
+			t.Errorf("metrics %q, %+v", metrics.state(), v.Indexes)
+		}
+		if ok, failed := metrics.passes(); ok > 0 || failed == 0 {
+			t.Errorf("%d passes without failure, %d with", ok, failed)
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Nothing that was said of a table holds once it is deleted, whole or only what makes it a table; and it is followed when it is there again.
+func TestFollowForgetsADeletedTable(t *testing.T) {
+	t.Parallel()
+	for _, below := range []string{"", ".hoodie/hoodie.properties"} {
+		l := late(t, "mor_basic")
+		inBubble(t, func(t *testing.T) {
+			metrics := &counting{}
+			const interval = 5 * time.Second
+			f := launch(t, indexer.FollowConfig{Interval: interval, Look: time.Hour, Observer: metrics}, map[string]storage.Store{"/t": l.st})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if v := f.view("/t"); !v.Fresh {
+				t.Fatalf("before: %+v", v)
+			}
+			b, _, err := l.st.ReadFile(t.Context(), ".hoodie/hoodie.properties")
+			if err != nil {
+				t.Fatal(err)
+			}
+			remove(t, l.st, below)
+			time.Sleep(2 * interval) // properties are looked for again and again: a writer may be replacing them
+			synctest.Wait()
+			before, _ := metrics.passes()
+			for range 2 { // at once, and for as long as it is gone
+				v := f.view("/t")
+				if v.Fresh || v.State != coverage.StateAbsent || metrics.state() != coverage.StateAbsent || !strings.Contains(v.Reason, "deleted") {
+					t.Errorf("%q: fresh %v, state %s, metrics %s: %s", below, v.Fresh, v.State, metrics.state(), v.Reason)
+				}
+				for _, s := range v.Indexes {
+					if s.Fresh || s.State != coverage.StateAbsent || s.LagInstants != nil || s.LagSeconds != nil || s.Frontier != nil || !strings.Contains(s.Reason, "deleted") {
+						t.Errorf("%q: %+v", below, s)
+					}
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+			}
+			if ok, _ := metrics.passes(); ok != before {
+				t.Errorf("%q: %d passes without failure over a table that is gone", below, ok-before)
+			}
+			if below != "" {
+				if _, err := l.st.Create(t.Context(), below, b); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * interval)
+				synctest.Wait()
+				if v := f.view("/t"); !v.Fresh || metrics.state() != coverage.StateFresh {
+					t.Errorf("afterwards: %+v", v)
+				}
+			}
+			if err := f.stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
