@@ -119,8 +119,8 @@ func (l *look) absent(ctx context.Context, s *IndexStatus, x *mdt.Index, _ Verdi
 
 // wayOut is what to do about an index that does not stand.
 func (l *look) wayOut(f *fallen, x *mdt.Index) string {
-	drop := l.command("index drop", "--index "+quote(x.Name)+" --yes-drop "+quote(x.Name))
-	create := l.command("index create", "--column "+quote(x.Column)+" --name "+quote(x.Name))
+	drop := l.command("index drop", "--index "+mdt.Word(x.Name)+" --yes-drop "+mdt.Word(x.Name))
+	create := l.command("index create", "--column "+mdt.Word(x.Column)+" --name "+mdt.Word(x.Name))
 	switch {
 	case f.then != "":
 		return f.next + l.command(f.then, "")
@@ -317,28 +317,11 @@ func short(d time.Duration) string {
 
 // command is a tidemark command on this table.
 func (l *look) command(name, rest string) string {
-	text := "tidemark " + name + " " + quote(l.deps.table())
-	if l.deps.Sink != "" {
-		text += " --sink " + quote(l.deps.Sink)
-	}
+	text := "tidemark " + name + " " + mdt.Named(l.deps.table(), l.deps.Sink)
 	if rest != "" {
 		text += " " + rest
 	}
 	return text
-}
-
-// quote makes a word safe to paste into a shell.
-func quote(s string) string {
-	plain := s != ""
-	for _, r := range s {
-		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+=,", r) {
-			plain = false
-		}
-	}
-	if plain {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // unwrapReason is an error's text without the operation that met it.

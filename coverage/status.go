@@ -271,7 +271,7 @@ func (l *look) withoutIndex(ctx context.Context, s *IndexStatus) {
 		}
 		column = vectors[0].Column
 	}
-	create := l.command("index create", "--column "+quote(column))
+	create := l.command("index create", "--column "+mdt.Word(column))
 	if l.deps.Place.IsBeside() { // the metadata table is made with the index
 		s.set(StateAbsent, "no index", create)
 		return

@@ -67,7 +67,11 @@ func TestHandedOver(t *testing.T) {
 			}
 			_, another := generation.Create(t.Context(), tab, committer(true), generation.CreateRequest{Column: "embedding", Name: "another", Options: opt})
 			drop := generation.Drop(t.Context(), committer(false), "embedding_idx")
-			for what, err := range map[string]error{"sync": sync, "reconcile": reconcile, "create another": another, "drop": drop} {
+			_, plan := indexer.Plan(t.Context(), p, indexer.SyncOptions{})
+			_, pause := indexer.Pause(t.Context(), p)
+			_, resume := indexer.Resume(t.Context(), p)
+			_, retry := indexer.Retry(t.Context(), p, "")
+			for what, err := range map[string]error{"plan": plan, "pause": pause, "resume": resume, "retry": retry, "sync": sync, "reconcile": reconcile, "create another": another, "drop": drop} {
 				if !errors.Is(err, sink.ErrHandedOver) {
 					t.Errorf("%s: %v", what, err)
 				}

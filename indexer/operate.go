@@ -23,8 +23,20 @@ type Decisions struct {
 	Skipped     []string `json:"skipped"`
 }
 
-// operate changes operator's fields of the state; the lease is not needed for that. storage.ErrNotFound without a state.
+// operate changes operator's fields of the state; the lease is not needed for that. storage.ErrNotFound without a state,
+// mdt.ErrHandedOver where nothing may be written any more.
 func operate(ctx context.Context, place mdt.Place, fn func(st *mdt.State) error) error {
+	st, _, err := mdt.ReadState(ctx, place)
+	if err != nil {
+		return err
+	}
+	props, err := timeline.LoadProperties(ctx, place.Store, table.HoodieDir)
+	if err != nil {
+		return err
+	}
+	if err := notHandedOver(ctx, place, props, st); err != nil {
+		return err
+	}
 	sk, err := sink.Open(ctx, place, sink.Config{})
 	if err != nil {
 		return err

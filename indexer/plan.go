@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"tidemark/internal/hudi/mdt"
 	"tidemark/timeline"
@@ -34,6 +35,9 @@ func Plan(ctx context.Context, place mdt.Place, opt SyncOptions) ([]Planned, err
 	if err != nil {
 		return nil, err
 	}
+	if err := notHandedOver(ctx, place, l.table.Props, st); err != nil { // a Sync would be refused
+		return nil, err
+	}
 	if err := l.reachBack(ctx, &memo{}); err != nil {
 		return nil, err
 	}
@@ -55,6 +59,18 @@ func Plan(ctx context.Context, place mdt.Place, opt SyncOptions) ([]Planned, err
 		}
 	}
 	return out, nil
+}
+
+// notHandedOver refuses a table of which an aware engine has an index: mdt.ErrHandedOver.
+func notHandedOver(ctx context.Context, place mdt.Place, p *timeline.Properties, st *mdt.State) error {
+	for _, name := range slices.Sorted(maps.Keys(st.Indexes)) {
+		if x := st.Indexes[name]; !x.Dropped {
+			if err := mdt.CheckOurs(ctx, place, p, x.Dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // plan compares what is due in a cohort. before is how many instants count toward the bound already.

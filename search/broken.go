@@ -2,8 +2,8 @@ package search
 
 import (
 	"errors"
-	"strings"
 
+	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 )
 
@@ -25,7 +25,7 @@ func (e *indexError) Unwrap() error { return e.err }
 // remedy says what to do about an index that cannot be read.
 func (s *session) remedy(e *indexError) string {
 	rebuild := "it must be built anew: tidemark index drop " + s.table + " --index " + s.index.Name + " --yes-drop " + s.index.Name +
-		" && tidemark index create " + s.table + " --column " + s.index.Column + " --name " + s.index.Name + "; until then " + exact
+		" && tidemark index create " + s.table + " --column " + mdt.Word(s.index.Column) + " --name " + s.index.Name + "; until then " + exact
 	switch {
 	case e.records && (errors.Is(e, storage.ErrNotFound) || errors.Is(e, storage.ErrCorrupt)):
 		return "the table's metadata table is damaged: let Hudi rebuild it; until then " + exact
@@ -39,12 +39,4 @@ func (s *session) remedy(e *indexError) string {
 		return hint + "; until then " + exact
 	}
 	return "try again, or " + exact
-}
-
-// word makes a text safe to paste into a shell.
-func word(s string) string {
-	if s != "" && !strings.ContainsAny(s, " \t\n\"'`$&|;<>()*?[]{}#~!\\") {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

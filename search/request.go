@@ -86,6 +86,8 @@ type Deps struct {
 	Place mdt.Place
 	// Table is how the operator calls the table, for commands in hints. Defaults to the store's URL.
 	Table string
+	// Sink is the place of the indexes beside the table, for the same commands; "" for inside.
+	Sink string
 	// Freshness judges the index against the table as it was opened for this query.
 	Freshness func(ctx context.Context, t *table.Table, st *mdt.State, index string) (Freshness, error)
 	// Cache keeps clusters between queries; several Readers may share one. nil: the Reader has its own.

@@ -43,7 +43,7 @@ func (r *Reader) open(ctx context.Context, q Request, vectors [][]float64, anew 
 	if err != nil {
 		return nil, err
 	}
-	s := &session{request: q, vectors: vectors, table: word(r.deps.Table), snapshot: p.snapshot, live: p.snapshot,
+	s := &session{request: q, vectors: vectors, table: mdt.Named(r.deps.Table, r.deps.Sink), snapshot: p.snapshot, live: p.snapshot,
 		answer: Answer{Results: []Result{}, Snapshot: p.snapshot.requested}}
 	if s.index, err = pick(p.state, q.Index); err != nil {
 		return nil, err

@@ -60,10 +60,7 @@ func lockOf(text string, place mdt.Place) (lock.Locker, error) {
 
 // named is a table, and the place of its indexes if it is not the table, as a command line names them.
 func (a *app) named(url string) string {
-	if a.sink == "" {
-		return url
-	}
-	return url + " --sink " + a.sink
+	return mdt.Named(url, a.sink)
 }
 
 // noticed is the wait for a store that people would wonder about.

@@ -60,7 +60,7 @@ func (s *Server) reader(r *http.Request) (*search.Reader, error) {
 	if old, ok := s.readers[name]; ok && old.url == cfg.URL && old.sink == cfg.Sink && old.place.StateDir == d.Place.StateDir && old.place.MDTDir == d.Place.MDTDir && old.place.Table == d.Place.Table {
 		return old.Reader, nil
 	}
-	deps := search.Deps{Place: d.Place, Table: cfg.URL, Cache: s.cfg.Cache,
+	deps := search.Deps{Place: d.Place, Table: cfg.URL, Sink: cfg.Sink, Cache: s.cfg.Cache,
 		Freshness: func(ctx context.Context, t *table.Table, st *mdt.State, index string) (search.Freshness, error) {
 			v, err := coverage.Fresh(ctx, d.Place, t, st, index)
 			f := search.Freshness{Fresh: v.Fresh, Reason: v.Reason}
