@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tidemark/generation"
@@ -77,7 +78,8 @@ func TestSweepAfterTheLastIndexWasDropped(t *testing.T) {
 func TestFollowSweepsAfterTheLastIndexWasDropped(t *testing.T) {
 	t.Parallel()
 	indexed(t, "cow_basic")
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(afterwards))
 		st := withoutIndex(t, time.Now)
 		f := launch(t, indexer.FollowConfig{}, map[string]storage.Store{"t": st}, indexer.TableConfig{URL: "t"})
 		time.Sleep(50 * time.Minute)
