@@ -251,23 +251,33 @@ func (f *Follower) Known(name string) *coverage.Known {
 	return &t.known
 }
 
-// WaitCovered wakes the loop of a table and returns when all its indexes, or the one named, cover an instant; or when ctx ends, with what
-// is known then. The error is that of coverage.Wait, or storage.ErrNotFound for a table that is not followed.
-func (f *Follower) WaitCovered(ctx context.Context, name, index, instant string) (*coverage.WaitResult, error) {
+// leastLook is how long a look at an instant may take though the caller does not want to wait as long for a later one.
+const leastLook = 10 * time.Second
+
+// WaitCovered wakes the loop of a table and returns when all its indexes, or the one named, cover an instant; or when the time is up, with
+// what is known then. Without a timeout it looks once. The error is that of coverage.Wait, at once where waiting leads nowhere: an unknown
+// index, none at all, an instant before the timeline; storage.ErrNotFound, too, for a table that is not followed.
+func (f *Follower) WaitCovered(ctx context.Context, name string, req coverage.WaitRequest) (*coverage.WaitResult, error) {
 	t := f.table(name)
 	if t == nil {
 		_, _, err := f.Place(ctx, name)
 		return nil, err
 	}
+	first, cancelFirst := context.WithTimeout(ctx, max(req.Timeout, leastLook))
+	defer cancelFirst()
+	ctx, cancel := context.WithTimeout(ctx, req.Timeout)
+	defer cancel()
 	done := make(chan error, 1)
-	f.Hint(from.Hint{Table: t.cfg.URL, Instant: instant, Done: func(err error) { done <- err }})
-	var passed <-chan struct{}
+	t.mu.Lock()
+	passed := t.passed
+	t.mu.Unlock()
+	f.Hint(from.Hint{Table: t.cfg.URL, Instant: req.Covers, Done: func(err error) { done <- err }})
+	r, err := f.covers(first, t, req.Index, req.Covers)
+	if err != nil && first.Err() == nil {
+		return nil, err
+	}
 	var failed error
 	for {
-		t.mu.Lock()
-		passed = t.passed
-		t.mu.Unlock()
-		r, err := f.covers(ctx, t, index, instant)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return &coverage.WaitResult{Reason: "the time is up"}, nil
@@ -287,12 +297,19 @@ func (f *Follower) WaitCovered(ctx context.Context, name, index, instant string)
 		case failed = <-done:
 		case <-passed:
 		}
+		t.mu.Lock()
+		passed = t.passed
+		t.mu.Unlock()
+		r, err = f.covers(ctx, t, req.Index, req.Covers)
 	}
 }
 
 // covers looks once whether the indexes cover an instant.
 func (f *Follower) covers(ctx context.Context, t *followed, index, instant string) (*coverage.WaitResult, error) {
 	place, err := f.cfg.Open(ctx, t.cfg)
+	if errors.Is(err, storage.ErrNotFound) {
+		err = &storage.Error{Op: "open table", Path: t.cfg.URL, Err: err, Hint: missingHint}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +327,10 @@ func (f *Follower) covers(ctx context.Context, t *followed, index, instant strin
 		}
 		slices.Sort(names)
 	}
-	r := &coverage.WaitResult{Reason: "no index"}
+	if len(names) == 0 {
+		return nil, &storage.Error{Op: "find index", Path: t.cfg.URL, Err: storage.ErrNotFound, Hint: "tidemark index create makes one"}
+	}
+	r := &coverage.WaitResult{}
 	for _, name := range names {
 		if r, err = coverage.Wait(ctx, coverage.Deps{Place: place, Table: t.cfg.URL, ZoneOffset: t.cfg.ZoneOffset, Known: &t.known}, coverage.WaitRequest{Index: name, Covers: instant}); err != nil || !r.Covered {
 			break

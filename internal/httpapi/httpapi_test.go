@@ -220,6 +220,32 @@ func TestCallback(t *testing.T) {
 	})
 }
 
+// Without a time to wait it is looked once; where waiting leads nowhere the answer comes at once.
+func TestWaitAtOnce(t *testing.T) {
+	t.Parallel()
+	serve(t, httpapi.Config{}, func(w *world) {
+		w.commit()
+		w.object(w.get("/v1/tables/orders/wait?covers="+w.last.Requested), 200)
+		began := time.Now()
+		for _, timeout := range []string{"0", "0s", "1ns"} {
+			if v := w.object(w.get("/v1/tables/orders/wait?timeout="+timeout+"&covers="+w.last.Requested), 200); v["covered"] != true {
+				t.Errorf("timeout=%s: %v", timeout, v)
+			}
+			if v := w.object(w.get("/v1/tables/orders/wait?timeout="+timeout+"&covers=20300101000000000"), 504); v["reason"] != "not on the timeline" {
+				t.Errorf("timeout=%s: %v", timeout, v)
+			}
+		}
+		w.object(w.get("/v1/tables/orders/wait?index=none&covers="+w.last.Requested), 404)
+		w.object(w.get("/v1/tables/orders/wait?covers=20000101000000000"), 404)
+		w.object(w.get("/v1/tables/"+url.PathEscape("/data/<b>none</b>")+"/wait?covers="+w.last.Requested), 404)
+		w.object(w.do("POST", "/v1/callback?wait=covered&index=none", w.callback("/data/tables/cow_cb")), 404)
+		w.object(w.do("POST", "/v1/callback?wait=covered", w.callback("/data/<b>none</b>")), 404)
+		if took := time.Since(began); took >= time.Second {
+			t.Errorf("the answers took %v", took)
+		}
+	})
+}
+
 // What real writers sent is understood.
 func TestRecordedCallbacks(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ func (s *Server) deps(r *http.Request) (coverage.Deps, indexer.TableConfig, erro
 	if errors.Is(err, storage.ErrNotFound) {
 		err = &storage.Error{Op: "open table", Path: cfg.URL, Err: storage.ErrNotFound, Hint: "it is followed as soon as it exists"}
 	}
-	return coverage.Deps{Place: place, Table: cfg.URL, ZoneOffset: cfg.ZoneOffset, Known: s.cfg.Follower.Known(r.PathValue("t"))}, cfg, err
+	return coverage.Deps{Place: place, Table: cfg.URL, Sink: cfg.Sink, ZoneOffset: cfg.ZoneOffset, Known: s.cfg.Follower.Known(r.PathValue("t"))}, cfg, err
 }
 
 func (s *Server) status(r *http.Request) (int, any, error) {
@@ -136,9 +136,7 @@ func (s *Server) covered(r *http.Request, name, instant string) (int, any, error
 	default:
 		return 0, nil, bad(http.StatusServiceUnavailable, "wait for fewer commits at once, or ask again", "%d requests wait already", maxWaiters)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), d)
-	defer cancel()
-	res, err := s.cfg.Follower.WaitCovered(ctx, name, r.FormValue("index"), instant)
+	res, err := s.cfg.Follower.WaitCovered(r.Context(), name, coverage.WaitRequest{Index: r.FormValue("index"), Covers: instant, Timeout: d})
 	if err != nil {
 		return 0, nil, err
 	}
