@@ -317,3 +317,19 @@ func TestDocumentation(t *testing.T) {
 		t.Errorf("docs/configuration.md has no row: %s", line)
 	}
 }
+
+// A lock that no table could have is refused where it is written.
+func TestLockIsChecked(t *testing.T) {
+	t.Parallel()
+	for text, ok := range map[string]bool{"none": true, "process": true, "storage": true, "file": true, "file:.hoodie/.aux": true, "file:.hoodie:10m": true, "file::1m": true,
+		"banana": false, "file:": false, "file:../x": false, "file:.hoodie:soon": false, "storage:x": false, ":x": false} {
+		name := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(name, []byte("sink:\n  lock: '"+text+"'\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := config.Load(config.Input{File: name})
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), name+":2") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

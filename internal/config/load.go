@@ -180,9 +180,35 @@ func (l *Loaded) check() (bad []error) {
 	oneOf("telemetry.log_format", c.Telemetry.LogFormat, "text", "json")
 	oneOf("storage.s3.path_style", c.Storage.S3.PathStyle, "", "true", "false")
 	oneOf("sources.kafka.sasl.mechanism", c.Sources.Kafka.SASL.Mechanism, "", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+	if why := badLock(c.Sink.Lock); why != "" {
+		say("sink.lock", "%q: %s", c.Sink.Lock, why)
+	}
 	if k := c.Sources.Kafka; len(k.Brokers) > 0 && k.Topic == "" {
 		say("sources.kafka.topic", "is missing beside brokers")
 	}
 	slices.SortFunc(bad, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return bad
+}
+
+// badLock says why a text names no lock whatever the table is; "" if it may. The locks themselves are made for a table's store.
+func badLock(text string) string {
+	kind, rest, more := strings.Cut(text, ":")
+	switch {
+	case !slices.Contains([]string{"", "none", "process", "storage", "file"}, kind) || kind == "" && more:
+		return "there is no such lock: write none, process, storage, file, file:DIR or file:DIR:EXPIRE"
+	case more && kind != "file":
+		return kind + " takes no more words"
+	case more && rest == "":
+		return "the directory after file: is missing: write file, file:DIR or file:DIR:EXPIRE"
+	case !more:
+		return ""
+	}
+	dir, expire, timed := strings.Cut(rest, ":")
+	if dir != "" && storage.CheckPath("open lock", dir) != nil {
+		return "its directory is not a clean path inside the table, such as .hoodie/.aux"
+	}
+	if d, err := time.ParseDuration(expire); timed && (err != nil || d < 0) {
+		return "its expiry is no duration: write it like file:.hoodie:10m"
+	}
+	return ""
 }
