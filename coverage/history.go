@@ -37,8 +37,9 @@ func (g standing) commits(x *mdt.Index) *fallen {
 				reason: fmt.Sprintf("the timeline has a completed instant of the unknown action %s, which may have changed rows: %s", i.Action, i.File)}
 		}
 	}
+	untaken := g.state.Untaken(x)
 	for _, w := range g.tl.Writes() {
-		if x.Unseen(w) {
+		if untaken(w) {
 			return &fallen{state: StateStalled, next: forgedHint, then: "reconcile",
 				reason: fmt.Sprintf("the state calls commit %s covered, and no commit of ours took it in", w.Requested)}
 		}

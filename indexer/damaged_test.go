@@ -190,7 +190,7 @@ func TestForgedStates(t *testing.T) {
 				x.Covered[w.Requested] = w.Completed
 			}
 			x.Witness(writes, nil)
-		}, false},
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

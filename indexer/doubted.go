@@ -45,13 +45,13 @@ func (r *reconciliation) doubted(ctx context.Context, x *mdt.Index, bootstrap *s
 		}
 	}
 	var out []string
-	set := SetOf(x)
+	set, untaken := SetOf(x), r.state.Untaken(x)
 	for _, w := range r.table.Timeline.Writes() {
 		if !set.Has(w) {
 			continue
 		}
 		late := x.Baseline.Instants[w.Requested] == w.Completed && bootstrap != nil && w.Completed > *bootstrap
-		if late || doubtOf(x, w) != "" {
+		if late || doubtOf(x, w, untaken) != "" {
 			out = append(out, w.Requested)
 			continue
 		}

@@ -135,8 +135,9 @@ func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 	if err := l.archive(ctx, c); err != nil {
 		return err
 	}
+	untaken := l.state.Untaken(x)
 	for _, w := range l.table.Timeline.Writes() {
-		if why := doubtOf(x, w); why != "" {
+		if why := doubtOf(x, w, untaken); why != "" {
 			return &storage.Error{Op: "follow index", Path: x.Name, Err: fmt.Errorf("covered commit %s %s: %w", w.Requested, why, storage.ErrCorrupt),
 				Hint: "restore what was changed from a copy; or, to go by the table as it is now: tidemark reconcile"}
 		}
@@ -150,8 +151,8 @@ func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 }
 
 // doubtOf says why an index cannot rely on a commit that its state calls incorporated, "" if it can.
-func doubtOf(x *mdt.Index, w timeline.Instant) string {
-	if x.Unseen(w) {
+func doubtOf(x *mdt.Index, w timeline.Instant, untaken func(timeline.Instant) bool) string {
+	if untaken(w) {
 		return "was never taken in by a commit of ours: someone changed the state object"
 	}
 	if why := x.Changed(w); why != "" {

@@ -3,6 +3,7 @@ package mdt
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"tidemark/timeline"
 )
@@ -74,6 +75,30 @@ func (x *Index) Unseen(w timeline.Instant) bool {
 		return false
 	}
 	return x.Seen[w.Requested].Completed != w.Completed
+}
+
+// Untaken is Unseen, and says the same of a covered write that no commit of ours has evidence of: none in the state, and none in the
+// ledger by the completion times that its files span, which are not read.
+func (s *State) Untaken(x *Index) func(w timeline.Instant) bool {
+	evident := map[string]bool{}
+	for _, c := range s.Commits {
+		for _, i := range c.Covered {
+			if i.Index == x.Name {
+				evident[i.Requested+i.Completed] = true
+			}
+		}
+	}
+	return func(w timeline.Instant) bool {
+		if x.Unseen(w) {
+			return true
+		}
+		if len(x.Seen) == 0 || w.Archived || x.Baseline.Instants[w.Requested] == w.Completed || x.Covered[w.Requested] != w.Completed {
+			return false
+		}
+		return !evident[w.Requested+w.Completed] && !slices.ContainsFunc(s.Ledger, func(l Ledger) bool {
+			return l.First <= w.Completed && w.Completed <= l.Last && slices.Contains(l.Indexes, x.Name)
+		})
+	}
 }
 
 // Changed says how a write of the active timeline that the index incorporates differs from what it was when it was taken in; "" if it
