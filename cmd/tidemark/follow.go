@@ -42,6 +42,10 @@ SIGTERM ends it within 10 seconds with no work lost, SIGHUP reads the list of ta
 			if err != nil {
 				return err
 			}
+			if len(l.Tables) == 0 && l.HTTP.Address == "" {
+				return &hinted{err: fmt.Errorf("%s names no table, and nothing else to do: %w", settings.file, storage.ErrRefused),
+					hint: "add a table (tables: [PATH]); docs/tidemark.example.yaml is an example"}
+			}
 			return a.daemon(c.Context(), l, load)
 		},
 	}
@@ -131,6 +135,9 @@ func (a *app) signals(ctx context.Context, f *indexer.Follower, log *slog.Logger
 		}
 		notify("RELOADING=1")
 		l, err := reload()
+		if err == nil && len(l.Tables) == 0 && len(f.Tables()) > 0 {
+			err = &hinted{err: errors.New("the configuration names no table any more"), hint: "stop the daemon if nothing is to be followed"}
+		}
 		if err == nil {
 			err = f.SetTables(tablesOf(l.Tables))
 		}

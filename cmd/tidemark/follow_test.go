@@ -163,6 +163,19 @@ func TestDaemon(t *testing.T) {
 	if code, _ := d.get("/v1/tables/one"); code != 200 {
 		t.Error("a reload that was refused took a table away")
 	}
+	d.configure("# nothing\n") // as one that is being written
+	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if line := d.await(d.log, "reload refused"); !strings.Contains(line, "names no table any more") {
+		t.Error(line)
+	}
+	if code, _ := d.get("/v1/tables/one"); code != 200 {
+		t.Error("an empty file took a table away")
+	}
+	if out, err := exec.Command(file, "follow", "--config", d.config).CombinedOutput(); err == nil || !strings.Contains(string(out), "names no table") {
+		t.Errorf("a file without tables: %v: %s", err, out)
+	}
 	d.configure(fmt.Sprintf("tables:\n  - {path: %q, name: two}\n", two))
 	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
