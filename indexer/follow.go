@@ -147,6 +147,7 @@ type Follower struct {
 	byKey   map[string]*followed
 	ctx     context.Context // of Run; nil before
 	stopped bool
+	strange map[string]bool // paths of hints of tables that are not followed, for the log; at most maxStrange
 	loops   sync.WaitGroup
 }
 
@@ -314,10 +315,30 @@ func (f *Follower) Hint(h from.Hint) {
 		endHint(h, refused("the daemon is about to stop", "the next start looks at every table"))
 	case t == nil:
 		f.unknown.Add(1)
+		f.warnUnknown(h.Table)
 		endHint(h, &storage.Error{Op: "find table", Path: h.Table, Hint: "the configuration does not name this path: add the table, or the path to its aliases",
 			Err: storage.ErrNotFound})
 	default:
 		t.hint(h)
+	}
+}
+
+// maxStrange bounds the paths that are logged as not followed.
+const maxStrange = 1000
+
+// warnUnknown says once of each path, however many sources and hints name it, that it is not followed.
+func (f *Follower) warnUnknown(path string) {
+	f.mu.Lock()
+	logged := f.strange[path] || len(f.strange) >= maxStrange
+	if !logged {
+		if f.strange == nil {
+			f.strange = map[string]bool{}
+		}
+		f.strange[path] = true
+	}
+	f.mu.Unlock()
+	if !logged {
+		f.cfg.Log.Warn("callback for a table that is not followed", "path", path, "next", "add the table, or this path to its aliases, to the configuration")
 	}
 }
 

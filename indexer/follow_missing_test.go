@@ -1,6 +1,7 @@
 package indexer_test
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"tidemark/coverage"
 	"tidemark/indexer"
+	"tidemark/indexer/source"
 	"tidemark/internal/storage"
 )
 
@@ -112,5 +114,21 @@ func TestFollowForgetsADeletedTable(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A callback for a table that is not followed is said, once for each path, whatever source it came by.
+func TestFollowSaysWhoseCallbacksLeadNowhere(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	f, err := indexer.NewFollower(indexer.FollowConfig{Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		f.Hint(source.Hint{Table: "/typo", Instant: "20261130021333638"})
+	}
+	if n := strings.Count(log.String(), "path=/typo"); n != 1 || f.Unknown() != 3 {
+		t.Errorf("%d lines, %d counted: %s", n, f.Unknown(), log.String())
 	}
 }

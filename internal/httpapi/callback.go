@@ -106,9 +106,8 @@ func (s *Server) callback(r *http.Request) (int, any, error) {
 	if trace := r.Header.Get("traceparent"); len(trace) <= maxTrace {
 		h.Trace = trace
 	}
-	s.cfg.Follower.Hint(h) // it counts those of unknown tables
+	s.cfg.Follower.Hint(h) // it counts and logs those of unknown tables
 	if !ok {
-		s.cfg.Log.Warn("callback for a table that is not followed", "path", n.BasePath, "table_name", n.TableName)
 		return 0, nil, bad(http.StatusNotFound, "add the table, or this path to its aliases, to the configuration", "no table at %q is followed", n.BasePath)
 	}
 	if wait == "" {
