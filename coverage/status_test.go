@@ -84,7 +84,7 @@ func TestStates(t *testing.T) {
 			w.state.Quarantine = map[string]mdt.Quarantine{at(5, 0): {Reason: "disk", Attempts: 3}}
 		}, coverage.StateBlocked, false, "set aside after 3 attempts: disk", "tidemark retry /data/t " + at(5, 0)},
 		{"covered commit gone", 5, func(w *world) { w.drop(".hoodie/timeline/" + at(3, 0) + "_" + at(3, 10) + ".deltacommit") },
-			coverage.StateBlocked, false, "commit " + at(3, 0) + ", which the index holds, was rolled back", "tidemark reconcile /data/t"},
+			coverage.StateBlocked, false, "commit " + at(3, 0) + ", which the index holds, is on the timeline no longer: it was rolled back", "tidemark reconcile /data/t"},
 		{"rollback of nothing covered", 5, func(w *world) {
 			w.instant(at(6, 0)+"_"+at(6, 5)+".rollback", rollbackOf(w.t, at(5, 30)))
 		}, coverage.StateCatchingUp, false, "rollback " + at(6, 0) + " is not dealt with", "tidemark sync"},

@@ -112,6 +112,10 @@ func TestLedgerIsReadLazily(t *testing.T) {
 			return err
 		}
 	}
+	newest := 0 // where the newest marker is: in the state, or in a ledger file if a fold has just emptied it
+	if state.Evidence() == 0 {
+		newest = 1
+	}
 	for _, c := range []struct {
 		what string
 		ask  func(p mdt.Place) error
@@ -119,7 +123,7 @@ func TestLedgerIsReadLazily(t *testing.T) {
 	}{
 		{"status", func(p mdt.Place) error { status(t, p); return nil }, 0},
 		{"sync", func(p mdt.Place) error { ledgerSync(t, p, 1); return nil }, 0},
-		{"the newest marker", list(1), 0},
+		{"the newest marker", list(1), newest},
 		{"the newest markers beyond the state", list(state.Evidence() + 1), 1},
 		{"all markers", list(0), len(state.Ledger)},
 	} {
