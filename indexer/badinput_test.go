@@ -164,7 +164,9 @@ func TestClockAnHourOff(t *testing.T) {
 	if _, err := indexer.Sync(t.Context(), mdt.Inside(st), indexer.SyncOptions{Sink: ahead}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := one.Commit(t.Context(), generation.Batch{Kind: "late"}); !errors.Is(err, sink.ErrLeaseLost) {
+	late := generation.Batch{Kind: "late", Build: func(string, string) ([]generation.FileRecords, error) { return nil, nil },
+		Apply: func(*mdt.State, string, string, []mdt.DataFile) error { return nil }}
+	if _, err := one.Commit(t.Context(), late); !errors.Is(err, sink.ErrLeaseLost) {
 		t.Errorf("the owner before: %v", err)
 	}
 	if err := one.Release(t.Context()); err != nil {

@@ -137,14 +137,13 @@ func TestFollowClaimsNothingWithoutALook(t *testing.T) {
 		l := late(t, "mor_basic")
 		inBubble(t, func(t *testing.T) {
 			metrics := &told{}
-			st := &breaking{Store: l.st}
+			st := &breaking{Store: l.st, hangs: hangs}
 			f := launch(t, indexer.FollowConfig{Interval: 5 * time.Second, Look: time.Hour, Stuck: time.Hour, Observer: metrics}, map[string]storage.Store{"/t": st})
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if v := f.view("/t"); !v.Fresh {
 				t.Fatalf("before: %+v", v)
 			}
-			st.hangs = hangs
 			st.broken.Store(true)
 			time.Sleep(8 * time.Second)
 			synctest.Wait()

@@ -140,7 +140,7 @@ func trouble(server *cloudtest.Server) *atomic.Int64 {
 	var n atomic.Int64
 	hurt := new(atomic.Int64)
 	server.SetHook(func(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		if n.Add(1)%31 != 0 {
+		if n.Add(1)%17 != 0 {
 			serve(w, r)
 			return
 		}
