@@ -29,8 +29,8 @@ func ledgerSync(t *testing.T, p mdt.Place, n int) *indexer.SyncResult {
 	return r
 }
 
-// However many commits are covered, the state stays small; markers lists all of them, and certificates from before and after their
-// evidence moved are accepted.
+// However many commits are covered, the state stays small; markers lists all of them, and a certificate of them is accepted. One from
+// before their evidence moved: TestFoldChangesNoAnswer.
 func TestStateStaysSmall(t *testing.T) {
 	testkit.Unraced(t)
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestStateStaysSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 		sizes = append(sizes, len(b))
-		if len(made) < 2 || done < 20 {
+		if done < 20 { // until then the archive, which nothing witnesses, is not yet compared with the whole table
 			_, b := certificate(t, p)
 			made = append(made, b)
 		}
