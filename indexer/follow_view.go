@@ -297,6 +297,9 @@ func (f *Follower) WaitCovered(ctx context.Context, name string, req coverage.Wa
 		case failed = <-done:
 		case <-passed:
 		}
+		if ctx.Err() != nil { // both at once: another look would not end
+			return r, nil
+		}
 		t.mu.Lock()
 		passed = t.passed
 		t.mu.Unlock()
