@@ -138,7 +138,10 @@ func (l *Locker) Lock(ctx context.Context) (lock.Held, error) {
 		if h != nil {
 			return h, nil
 		}
-		if ctx.Err() != nil || errors.Is(err, storage.ErrRefused) || errors.Is(err, storage.ErrUnsupported) {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("take the table's lock: %w (%w)", ctx.Err(), err)
+		}
+		if errors.Is(err, storage.ErrRefused) || errors.Is(err, storage.ErrUnsupported) {
 			return nil, fmt.Errorf("take the table's lock: %w", err)
 		}
 		if !l.cfg.Now().Before(until) {

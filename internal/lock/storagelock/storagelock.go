@@ -114,14 +114,21 @@ func (l *Locker) acquire(ctx context.Context) (*held, error) {
 	for {
 		d, tag, err := l.read(ctx)
 		switch {
-		case errors.Is(err, storage.ErrCorrupt) || ctx.Err() != nil:
+		case errors.Is(err, storage.ErrCorrupt):
 			return nil, err
+		case ctx.Err() != nil: // also where the read did not fail
+			return nil, ctx.Err()
 		case err != nil:
 			last = err
 		case tag == "" || d.Expired || d.Owner == owner || lock.Left(d.Owner) || l.over(d, tag, &watched):
 			h, err := l.take(ctx, owner, tag)
-			if h != nil || ctx.Err() != nil || errors.Is(err, storage.ErrRefused) {
-				return h, err
+			switch {
+			case err == nil:
+				return h, nil
+			case ctx.Err() != nil:
+				return nil, fmt.Errorf("%w (%w)", ctx.Err(), err)
+			case errors.Is(err, storage.ErrRefused):
+				return nil, err
 			}
 			last = err
 		default:

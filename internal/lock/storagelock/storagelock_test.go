@@ -224,3 +224,25 @@ func TestGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// A context that ends while the lock file is read, without the read failing, takes no lock.
+func TestContextEndsDuringTheRead(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	h, err := New(&ending{Store: mem.New("t"), end: cancel}, Config{}).Lock(ctx)
+	if h != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", h, err)
+	}
+}
+
+// ending ends a context when a file has been read.
+type ending struct {
+	storage.Store
+	end context.CancelFunc
+}
+
+func (s *ending) ReadFile(ctx context.Context, path string) ([]byte, storage.Info, error) {
+	defer s.end()
+	return s.Store.ReadFile(ctx, path)
+}
