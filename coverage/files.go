@@ -115,7 +115,7 @@ func (k *Known) found(index string, revision int64, tl *timeline.Timeline) {
 // newest reads the newest commits and returns the files that they wrote, as far as later ones have not replaced them; or that one of
 // them which the index holds is not what it was.
 func (g standing) newest(ctx context.Context, x *mdt.Index) ([]wrote, *fallen, error) {
-	writes, set := g.tl.Writes(), setOf(x)
+	writes, set := slices.Clone(g.tl.Writes()), setOf(x)
 	slices.Reverse(writes)
 	metas := make([]*timeline.CommitMetadata, min(len(writes), maxCommitsLooked))
 	damage := make([]error, len(metas))

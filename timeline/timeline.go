@@ -13,11 +13,14 @@ import (
 type Timeline struct {
 	instants []Instant // completed ones by (completed, requested), then pending ones by requested time
 	byTime   map[string][]int
+	writes   []Instant // the completed data writes of instants, as Writes returns them
 	earliest string
 	begins   string // earliest, or the earliest write if savepoints keep all of them
 	// after hides archived instants that completed up to then, in a view of the timeline whole.
 	after string
 	whole *Timeline
+	// active is the timeline that With was asked of; nil if this is none with archived instants.
+	active *Timeline
 }
 
 // Load lists the active instants of the timeline that belongs to dir (".hoodie" for a data table, ".hoodie/metadata/.hoodie"
@@ -105,8 +108,9 @@ func build(infos []storage.Info, zone string) (*Timeline, error) {
 	return tl, nil
 }
 
-// index fills byTime.
+// index fills byTime and writes.
 func (t *Timeline) index() {
+	t.writes = slices.Clip(t.where(Instant.IsDataWrite))
 	t.byTime = make(map[string][]int, 2*len(t.instants))
 	for i, inst := range t.instants {
 		t.byTime[inst.Requested] = append(t.byTime[inst.Requested], i)
@@ -172,10 +176,9 @@ func (t *Timeline) deriveCompletions(zone string) {
 // slice is the caller's.
 func (t *Timeline) Instants() []Instant { return t.where(func(Instant) bool { return true }) }
 
-// Writes returns the completed data writes by (completed, requested) time.
-func (t *Timeline) Writes() []Instant {
-	return t.where(Instant.IsDataWrite)
-}
+// Writes returns the completed data writes by (completed, requested) time. The slice is shared and must not be changed: to ask again, or
+// to ask a later view of a long history, costs nothing for each of them.
+func (t *Timeline) Writes() []Instant { return t.writes }
 
 // Pending returns the instants without a completed file, by requested time.
 func (t *Timeline) Pending() []Instant {
@@ -215,7 +218,7 @@ func (t *Timeline) hides(i *Instant) bool {
 // Earliest and IsCompleted stay those of the active timeline: what it does not know and lies before Earliest is archived. Instants
 // that t has already are left out.
 func (t *Timeline) With(archived []Instant) *Timeline {
-	out := &Timeline{instants: slices.Clone(t.instants), earliest: t.earliest, begins: t.begins}
+	out := &Timeline{instants: slices.Clone(t.instants), earliest: t.earliest, begins: t.begins, active: t}
 	for _, i := range archived {
 		if !t.has(i) {
 			out.instants = append(out.instants, i)
@@ -228,7 +231,23 @@ func (t *Timeline) With(archived []Instant) *Timeline {
 
 // view returns what With would return without the archived instants that completed up to a time. It shares t's memory.
 func (t *Timeline) view(after string) *Timeline {
-	return &Timeline{instants: t.instants, byTime: t.byTime, earliest: t.earliest, begins: t.begins, after: after, whole: t.Whole()}
+	out := &Timeline{instants: t.instants, byTime: t.byTime, earliest: t.earliest, begins: t.begins, after: after, whole: t.Whole(), active: t.active}
+	shown := func(writes []Instant) (hidden, rest []Instant) {
+		n, _ := slices.BinarySearchFunc(writes, after, func(i Instant, at string) int {
+			if i.Completed <= at {
+				return -1
+			}
+			return 1
+		})
+		return writes[:n:n], slices.Clip(writes[n:])
+	}
+	_, out.writes = shown(out.whole.writes)
+	if t.active == nil {
+		out.writes = out.whole.writes
+	} else if early, _ := shown(t.active.writes); len(early) > 0 { // nothing hides what is active
+		out.writes = slices.Concat(early, out.writes)
+	}
+	return out
 }
 
 // Whole returns the longest history that was read for t, t itself if there is none longer: it may have archived instants that t
