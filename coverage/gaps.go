@@ -26,14 +26,16 @@ func (l *look) gaps(x *mdt.Index, v Verdict) []Gap {
 	}
 	for _, i := range v.Due {
 		reason := "pending"
-		if _, aside := l.state.Quarantine[i.Requested]; aside {
+		_, aside := l.state.Quarantine[i.Requested]
+		skip, skipped := l.state.Skipped[i.Requested]
+		if aside || skipped {
 			reason = "quarantined"
 		} else if i.Archived {
 			reason = "archived"
 		} else if i.Size == 0 {
 			reason = "failed"
 		}
-		out = append(out, Gap{Requested: i.Requested, Completed: &i.Completed, Action: i.Action, Reason: reason})
+		out = append(out, Gap{Requested: i.Requested, Completed: &i.Completed, Action: i.Action, Reason: reason, Skipped: skip.Reason})
 	}
 	for _, i := range l.tl.Pending() {
 		if markers.Holds(i) && i.Requested < v.Lag.Latest.Completed {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tidemark/coverage"
+	"tidemark/internal/hudi/mdt"
 )
 
 // A gap says who wrote the commit, as far as its metadata tells.
@@ -49,5 +50,58 @@ func TestDoubtIsNotFresh(t *testing.T) {
 	w.index().Reconcile = "the files of commit 1 were gone when it was compared"
 	if s := w.status(); s.Fresh || s.State != coverage.StateCatchingUp || !strings.Contains(s.Reason, "commit 1") || s.Next != "tidemark sync /data/t" {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A commit that an operator lets be is never called covered, and nobody is held to it: neither its lag nor its horizon counts as owed.
+func TestSkippedIsNotOwed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		covered []int // minutes, beside 1 to 3
+		writes  int
+		skipped []int
+		aside   []int // set aside after failures, too
+		owed    int   // commits
+		seconds float64
+		oldest  float64
+		reason  string
+		next    string
+	}{
+		"alone":              {writes: 4, skipped: []int{4}, reason: "nothing is due but 1 commit skipped by an operator, 20261130020400000 first: lost", next: "tidemark retry /data/t 20261130020400000"},
+		"set aside before":   {writes: 4, skipped: []int{4}, aside: []int{4}, reason: "nothing is due but 1 commit skipped", next: "tidemark retry /data/t 20261130020400000"},
+		"later ones covered": {writes: 6, covered: []int{5, 6}, skipped: []int{4}, reason: "nothing is due but 1 commit skipped", next: "tidemark retry /data/t 20261130020400000"},
+		"another is due": {writes: 6, skipped: []int{4}, owed: 2, seconds: 120, oldest: 3600 - 5*60 - 10,
+			reason: "2 commits not covered, the first is deltacommit 20261130020500000; beside them 1 commit skipped", next: "tidemark sync /data/t"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, tc.writes, 3)
+			for _, m := range tc.covered {
+				w.index().Covered[at(m, 0)] = at(m, 10)
+			}
+			w.state.Commits = nil
+			w.witness()
+			w.state.Skipped, w.state.Quarantine = map[string]mdt.Skip{}, map[string]mdt.Quarantine{}
+			for _, m := range tc.skipped {
+				w.state.Skipped[at(m, 0)] = mdt.Skip{Reason: "lost", At: noon}
+			}
+			for _, m := range tc.aside {
+				w.state.Quarantine[at(m, 0)] = mdt.Quarantine{Reason: "bad bytes", Attempts: 5, Since: noon}
+			}
+			s := w.status()
+			if s.Fresh || s.State != coverage.StateCatchingUp || !strings.Contains(s.Reason, tc.reason) || s.Next != tc.next {
+				t.Errorf("fresh %v, %s: %s; next %s", s.Fresh, s.State, s.Reason, s.Next)
+			}
+			if *s.LagInstants != tc.owed+1 || s.Skipped != 1 || s.Gaps[0].Reason != "quarantined" || s.Gaps[0].Skipped != "lost" {
+				t.Errorf("lag %d, %d skipped, gaps %+v", *s.LagInstants, s.Skipped, s.Gaps)
+			}
+			o := s.Owes()
+			if *o.LagInstants != tc.owed || *o.LagSeconds != tc.seconds || *o.OldestUncovered != tc.oldest {
+				t.Errorf("owes %d commits, %v s, the oldest %v s", *o.LagInstants, *o.LagSeconds, *o.OldestUncovered)
+			}
+			if tc.owed == 0 && (o.Horizon != coverage.Horizon{}) {
+				t.Errorf("horizon %+v of what nobody owes", o.Horizon)
+			}
+		})
 	}
 }

@@ -42,6 +42,13 @@ func (l *look) index(ctx context.Context, x *mdt.Index) (IndexStatus, error) {
 		}
 		s.Horizon = Horizon{} // what cannot be read is not known; the steps below say what is wrong
 	}
+	if owed, n := l.owed(v); n > 0 {
+		s.Skipped, s.Owed = n, &Owed{}
+		s.Owed.LagInstants, s.Owed.LagSeconds, s.Owed.OldestUncovered = l.lag(owed)
+		if s.Owed.Horizon, err = l.horizon(ctx, owed); err != nil {
+			s.Owed.Horizon = Horizon{} // as above
+		}
+	}
 	for _, step := range []func(context.Context, *IndexStatus, *mdt.Index, Verdict) (bool, error){
 		l.absent, l.intact, l.closed, l.lost, l.blocked, l.moving,
 	} {
@@ -78,18 +85,25 @@ func (l *look) measure(s *IndexStatus, x *mdt.Index, v Verdict) {
 	}
 	s.DuplicateKeys, s.MoreDuplicates = x.Copies.Duplicates(), x.Copies != nil && x.Copies.More
 	s.CoveredAhead = &v.Lag.CoveredAhead
-	if v.Known() {
-		s.LagInstants = &v.Lag.Instants
-		s.LagSeconds = seconds(v)
-		if v.Lag.Instants == 0 {
-			s.OldestUncovered = new(float64)
-		} else if at, ok := l.moment(v.Lag.FirstUncovered.Completed); ok {
-			if age := l.deps.now().Sub(at).Seconds(); age >= 0 { // a negative age is a wrong clock or zone, not an age
-				s.OldestUncovered = &age
-			}
+	s.LagInstants, s.LagSeconds, s.OldestUncovered = l.lag(v)
+	s.Gaps = append(s.Gaps, l.gaps(x, v)...)
+}
+
+// lag is the lag of a verdict: commits, seconds, and the age of the first one; nil for what is not known.
+func (l *look) lag(v Verdict) (instants *int, lag, oldest *float64) {
+	if !v.Known() {
+		return nil, nil, nil
+	}
+	instants, lag = &v.Lag.Instants, seconds(v)
+	if v.Lag.Instants == 0 {
+		return instants, lag, new(float64)
+	}
+	if at, ok := l.moment(v.Lag.FirstUncovered.Completed); ok {
+		if age := l.deps.now().Sub(at).Seconds(); age >= 0 { // a negative age is a wrong clock or zone, not an age
+			oldest = &age
 		}
 	}
-	s.Gaps = append(s.Gaps, l.gaps(x, v)...)
+	return instants, lag, oldest
 }
 
 // seconds is the lag in seconds: both ends are texts of one zone, so no offset is needed.
@@ -248,8 +262,11 @@ func (l *look) moving(ctx context.Context, s *IndexStatus, _ *mdt.Index, v Verdi
 		}
 		s.set(StatePaused, reason, l.command("resume", ""))
 	case v.Reason != "" && l.skippedOnly(v):
-		s.set(StateCatchingUp, fmt.Sprintf("%s skipped by an operator, %s first: %s", count(len(v.Due), "commit"), v.Due[0].Requested,
-			l.state.Skipped[v.Due[0].Requested].Reason), l.command("retry", v.Due[0].Requested))
+		s.set(StateCatchingUp, "nothing is due but "+l.skips(v), l.command("retry", v.Due[0].Requested))
+	case v.Reason != "" && s.Skipped > 0:
+		owed, _ := l.owed(v)
+		s.set(StateCatchingUp, fmt.Sprintf("%s not covered, the first is %s %s; beside them %s", count(len(owed.Due), "commit"), owed.Due[0].Action,
+			owed.Due[0].Requested, l.skips(v)), l.command("sync", ""))
 	case v.Reason != "":
 		s.set(StateCatchingUp, v.Reason, l.command("sync", ""))
 	case s.Degraded > 0:

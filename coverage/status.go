@@ -76,8 +76,10 @@ type Gap struct {
 	Completed *string         `json:"completed"` // null while it is not completed, or not known
 	Action    timeline.Action `json:"action"`
 	// Reason is pending (completed, not yet processed), inflight (not completed), archived, failed (cannot be read),
-	// restored (undone, but in the index) or quarantined.
+	// restored (undone, but in the index), quarantined (set aside after repeated failures, or by an operator) or unaware_writer.
 	Reason string `json:"reason"`
+	// Skipped is why an operator lets the commit be; "" if nobody does.
+	Skipped string `json:"skipped,omitempty"`
 	// Writer is who wrote a pending commit, where its metadata tells.
 	Writer string `json:"writer,omitempty"`
 }
@@ -120,6 +122,10 @@ type IndexStatus struct {
 
 	// FoldOverdue is the oldest commit of ours whose log files should be in a base file by now: a warning, nothing that makes an answer wrong.
 	FoldOverdue string `json:"fold_overdue,omitempty"`
+
+	// Skipped counts the uncovered commits that an operator lets be. Owed is what the rest owes; nil if there is none: see Owes.
+	Skipped int   `json:"skipped,omitempty"`
+	Owed    *Owed `json:"-"`
 
 	Gaps     []Gap   `json:"gaps"`
 	Building bool    `json:"building,omitempty"` // creation is under way or was interrupted: not an index yet

@@ -53,7 +53,7 @@ func with(label string) []string { return append(slices.Clone(perIndex), label) 
 
 // Metrics are all metrics there are (design, section 7).
 var Metrics = []Metric{
-	{Name: lagInstants, Kind: Gauge, Labels: perIndex, Help: "Completed data writes that the index does not cover."},
+	{Name: lagInstants, Kind: Gauge, Labels: perIndex, Help: "Completed data writes that the index does not cover and no operator has skipped."},
 	{Name: lagSeconds, Kind: Gauge, Labels: perIndex, Help: "Seconds between the newest completion and the newest one up to which all are covered; 0 when fresh."},
 	{Name: oldestUncovered, Kind: Gauge, Labels: perIndex, Help: "Seconds since the first uncovered data write completed; 0 when there is none."},
 	{Name: gapInstants, Kind: Gauge, Labels: with("reason"), Values: GapReasons, Help: "Data writes that are not covered or hold the frontier, by reason."},
@@ -61,7 +61,8 @@ var Metrics = []Metric{
 	{Name: frontierSeconds, Kind: Gauge, Labels: perIndex, Help: "When the frontier completed, as Unix time."},
 	{Name: horizonInstants, Kind: Gauge, Labels: with("kind"), Values: []string{"cleaner", "archiver"},
 		Help: "Commits until the table forgets what an uncovered data write needs; no series while nothing is uncovered or it is not known."},
-	{Name: quarantined, Kind: Gauge, Labels: perIndex, Help: "Data writes that were set aside after repeated failures."},
+	{Name: quarantined, Kind: Gauge, Labels: perIndex, Help: "Data writes that were set aside after repeated failures and wait for an operator."},
+	{Name: skipped, Kind: Gauge, Labels: perIndex, Help: "Data writes that are not covered because an operator lets them be; in no lag, horizon or alert."},
 	{Name: rowsTotal, Kind: Counter, Labels: with("class"), Values: classNames(), Help: "Rows of covered commits by what became of them."},
 	{Name: readBytes, Kind: Counter, Labels: with("file"), Values: indexer.Kinds, Help: "Bytes read from the table's store, by kind of file."},
 	{Name: writtenBytes, Kind: Counter, Labels: with("kind"), Values: indexer.Kinds, Help: "Bytes written to the table's store, by kind of file."},
@@ -96,6 +97,7 @@ const (
 	frontierSeconds = "tidemark_frontier_seconds"
 	horizonInstants = "tidemark_horizon_instants"
 	quarantined     = "tidemark_quarantined_instants"
+	skipped         = "tidemark_skipped_instants"
 	rowsTotal       = "tidemark_rows_total"
 	readBytes       = "tidemark_read_bytes_total"
 	writtenBytes    = "tidemark_written_bytes_total"

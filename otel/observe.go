@@ -89,27 +89,32 @@ func (t *Telemetry) state(table, index string, st coverage.IndexStatus) {
 			s.drop(metric, labels...)
 		}
 	}
-	set(lagInstants, st.LagInstants != nil, func() float64 { return float64(*st.LagInstants) })
-	set(lagSeconds, st.LagSeconds != nil, func() float64 { return *st.LagSeconds })
+	owes := st.Owes() // what an operator has skipped rings no bell
+	set(lagInstants, owes.LagInstants != nil, func() float64 { return float64(*owes.LagInstants) })
+	set(lagSeconds, owes.LagSeconds != nil, func() float64 { return *owes.LagSeconds })
 	set(frontierSeconds, !st.FrontierAt.IsZero(), func() float64 { return float64(st.FrontierAt.UnixMilli()) / 1e3 })
-	set(horizonInstants, st.Horizon.Cleaner != nil, func() float64 { return float64(*st.Horizon.Cleaner) }, "cleaner")
-	set(horizonInstants, st.Horizon.Archiver != nil, func() float64 { return float64(*st.Horizon.Archiver) }, "archiver")
+	set(horizonInstants, owes.Horizon.Cleaner != nil, func() float64 { return float64(*owes.Horizon.Cleaner) }, "cleaner")
+	set(horizonInstants, owes.Horizon.Archiver != nil, func() float64 { return float64(*owes.Horizon.Archiver) }, "archiver")
 	switch {
-	case st.OldestUncovered != nil && *st.OldestUncovered > 0:
-		s.age(oldestUncovered, *st.OldestUncovered, table, index)
-	case st.OldestUncovered != nil || st.LagInstants != nil && *st.LagInstants == 0:
+	case owes.OldestUncovered != nil && *owes.OldestUncovered > 0:
+		s.age(oldestUncovered, *owes.OldestUncovered, table, index)
+	case owes.OldestUncovered != nil || owes.LagInstants != nil && *owes.LagInstants == 0:
 		s.set(oldestUncovered, 0, table, index)
 	default:
 		s.drop(oldestUncovered, table, index)
 	}
-	gaps := map[string]int{}
+	gaps, waiting := map[string]int{}, 0
 	for _, g := range st.Gaps {
 		gaps[g.Reason]++
+		if g.Reason == "quarantined" && g.Skipped == "" {
+			waiting++
+		}
 	}
 	for _, reason := range GapReasons {
 		s.set(gapInstants, float64(gaps[reason]), table, index, reason)
 	}
-	s.set(quarantined, float64(gaps["quarantined"]), table, index)
+	s.set(quarantined, float64(waiting), table, index)
+	s.set(skipped, float64(st.Skipped), table, index)
 }
 
 // Pass counts passes.

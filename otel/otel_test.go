@@ -279,6 +279,32 @@ func TestValuesOfSeries(t *testing.T) {
 	}
 }
 
+// What an operator has skipped counts in no series that an alert goes by, but in one of its own.
+func TestSkippedRingsNoBell(t *testing.T) {
+	t.Parallel()
+	tel, now := telemetry(t, Config{})
+	none, zero := 0, 0.0
+	st := status("a")
+	st.Gaps = []coverage.Gap{{Reason: "quarantined", Skipped: "its files are lost"}}
+	st.Skipped, st.Owed = 1, &coverage.Owed{LagInstants: &none, LagSeconds: &zero, OldestUncovered: &zero}
+	tel.State("t", []coverage.IndexStatus{st})
+	*now = noon.Add(time.Hour)
+	page := scrape(t, tel)
+	for _, line := range []string{`tidemark_lag_instants{index="a",table="t"} 0`, `tidemark_lag_seconds{index="a",table="t"} 0`,
+		`tidemark_oldest_uncovered_seconds{index="a",table="t"} 0`, `tidemark_quarantined_instants{index="a",table="t"} 0`,
+		`tidemark_skipped_instants{index="a",table="t"} 1`, `tidemark_gap_instants{index="a",reason="quarantined",table="t"} 1`} {
+		if !strings.Contains(page, "\n"+line+"\n") {
+			t.Errorf("not on the page: %s", line)
+		}
+	}
+	if strings.Contains(page, "\n"+horizonInstants) {
+		t.Error("the horizon of what nobody owes is on the page")
+	}
+	if t.Failed() {
+		t.Log(page)
+	}
+}
+
 func TestSeriesOfWhatIsGoneDisappear(t *testing.T) {
 	t.Parallel()
 	tel, _ := telemetry(t, Config{})
