@@ -3,10 +3,7 @@ package indexer_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"math/rand/v2"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -25,7 +22,6 @@ import (
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/fault"
 	"tidemark/internal/storage/mem"
-	"tidemark/internal/testkit"
 	"tidemark/timeline"
 )
 
@@ -614,126 +610,4 @@ func TestOwns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// Random schedules of commits with hints that are lost, doubled, late or wrong, of daemons that are killed at any call or stopped, one or
-// two at a time, and of operators that pause and resume: in the end every commit has exactly one marker and the index is that of an undisturbed run.
-func TestRandomSchedules(t *testing.T) {
-	t.Parallel()
-	schedules := 40
-	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
-		schedules = 500
-	}
-	want := map[string]outcome{}
-	names := []string{"mor_basic", "cow_basic"}
-	for _, name := range names {
-		l := late(t, name)
-		for len(l.due) > 0 {
-			l.commit(t)
-		}
-		if _, err := indexer.Sync(t.Context(), mdt.Inside(l.st), indexer.SyncOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		want[name] = outcomeOf(t, mdt.Inside(l.st))
-	}
-	for seed := range schedules {
-		if testkit.Thinned(seed, 10) {
-			continue
-		}
-		name := names[seed%len(names)]
-		l := late(t, name)
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) { schedule(t, l, uint64(seed), want[name]) })
-		})
-	}
-}
-
-func schedule(t *testing.T, l *lateTable, seed uint64, want outcome) {
-	r := rand.New(rand.NewPCG(seed, 7))
-	n := func(most int) int { return r.IntN(most) }
-	p := mdt.Inside(l.st)
-	all := slices.Clone(l.due)
-	var daemons []*following
-	start := func() {
-		var st storage.Store = l.st
-		if n(2) == 0 {
-			st = fault.New(l.st, fault.Config{StopAt: 1 + n(150), StopAfter: n(2) == 0})
-		}
-		cfg := indexer.FollowConfig{Interval: 5 * time.Second}
-		cfg.Sink = dead()
-		if len(daemons) > 0 { // a neighbour, not a successor
-			cfg.Sink.Alive = func(int) bool { return true }
-		}
-		daemons = append(daemons, launch(t, cfg, map[string]storage.Store{"/t": st}))
-	}
-	var hints []source.Hint
-	for step := 0; len(l.due) > 1 || step < 12; step++ {
-		switch n(9) {
-		case 0, 1:
-			if len(l.due) > 1 { // one is left for the last daemon
-				i := l.commit(t)
-				for range n(4) { // none: it is lost
-					hints = append(hints, source.Hint{Table: "/t", Instant: i.Requested})
-				}
-			}
-		case 2, 3: // one of them, late and out of order; or a wrong one
-			h := source.Hint{Table: "/t", Instant: "20260101000000000"}
-			if len(hints) > 0 {
-				at := n(len(hints))
-				h = hints[at]
-				hints = slices.Delete(hints, at, at+1)
-			}
-			for _, d := range daemons {
-				d.Hint(h)
-			}
-		case 4:
-			if len(daemons) < 2 {
-				start()
-			}
-		case 5:
-			if len(daemons) > 0 {
-				_ = daemons[0].stop()
-				daemons = daemons[1:]
-			}
-		case 6:
-			if _, err := indexer.Pause(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
-		case 7:
-			if _, err := indexer.Resume(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
-		case 8:
-			time.Sleep(time.Duration(n(20_000)) * time.Millisecond)
-		}
-	}
-	for _, d := range daemons {
-		_ = d.stop()
-	}
-	if _, err := indexer.Resume(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
-	cfg := indexer.FollowConfig{Look: 10 * time.Hour} // nothing but polls
-	cfg.Sink = dead()
-	last := launch(t, cfg, map[string]storage.Store{"/t": l.st})
-	time.Sleep(time.Duration(n(120_000)) * time.Millisecond)
-	l.commit(t)
-	time.Sleep(2 * time.Minute)
-	synctest.Wait()
-	if v := last.view("/t"); !v.Fresh {
-		t.Errorf("in the end: %+v", v)
-	}
-	if err := last.stop(); err != nil {
-		t.Error(err)
-	}
-	got := coveredOf(t, l.st)
-	for _, i := range all {
-		if !got[i.Requested] {
-			t.Errorf("commit %s has no marker", i.Requested)
-		}
-	}
-	now := outcomeOf(t, p)
-	if len(got) != len(all) || fmt.Sprint(now) != fmt.Sprint(want) {
-		t.Errorf("got %v\nwant %v", now, want)
-	}
 }
