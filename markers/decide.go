@@ -20,6 +20,8 @@ type Look struct {
 	// timeline: the archiver deletes an instant's files only once the archive has it, so what is in neither place was undone.
 	Archived map[string]string
 	Upto     string
+
+	times map[string]string // of Writes, requested → completion time; nil: not looked up yet
 }
 
 // LookAt returns what a timeline says. Archived and Upto are left to the caller.
@@ -29,7 +31,16 @@ func LookAt(t *timeline.Timeline) Look {
 		l.Undoings = append(l.Undoings, t.CompletedOf(a)...)
 	}
 	slices.SortStableFunc(l.Undoings, ByCompletion)
+	l.times = timesOf(l.Writes)
 	return l
+}
+
+// missing is Missing in the look.
+func (l Look) missing(set Set) []string {
+	if l.times == nil {
+		return Missing(set, l.Writes)
+	}
+	return missing(set, l.times)
 }
 
 // Claim is what an index says about itself: what it incorporates and how far its frontier reaches.
@@ -42,12 +53,12 @@ type Claim struct {
 // not on the active timeline. needed also says whether it matters at all what was archived: the frontier does
 // not reach the active timeline.
 func (l Look) AskArchive(c Claim) (missing []string, needed bool) {
-	missing = Missing(c.Set, l.Writes)
+	missing = l.missing(c.Set)
 	return missing, len(missing) > 0 || !Known(c.Frontier, c.Set, l.Earliest, anything)
 }
 
 // Undone returns the requested times of incorporated instants that were rolled back or restored away; see Vanished.
-func (l Look) Undone(c Claim) []string { return Vanished(c.Set, l.Writes, l.Archived) }
+func (l Look) Undone(c Claim) []string { return vanished(c.Set, l.missing(c.Set), l.Archived) }
 
 // Behind reports whether commits may have been archived that the claim does not cover; see Known.
 func (l Look) Behind(c Claim) bool {
@@ -87,20 +98,15 @@ func (l Look) Moves(c Claim) bool {
 
 // Cover returns the claim after some instants were incorporated; the claim before is not changed.
 func (l Look) Cover(c Claim, done []timeline.Instant) Claim {
-	set := Set{Baseline: c.Set.Baseline, Before: c.Set.Before, Covered: make(map[string]string, len(c.Set.Covered)+len(done))}
-	for requested, completed := range c.Set.Covered {
-		set.Covered[requested] = completed
-	}
-	for _, i := range done {
-		set.Covered[i.Requested] = i.Completed
-	}
-	return Claim{Set: set, Frontier: Compute(c.Frontier, set, l.Writes, l.Pending)}
+	course := l.Course(c)
+	course.Cover(done)
+	return Claim{Set: course.set, Frontier: course.Frontier()}
 }
 
 // Forget returns the incorporated instants that the archiver has taken, and that a claim needs no longer name: they lie
 // before the earliest active instant, at or below the frontier.
 func (l Look) Forget(c Claim) []string {
-	return slices.DeleteFunc(Missing(c.Set, l.Writes), func(requested string) bool {
+	return slices.DeleteFunc(l.missing(c.Set), func(requested string) bool {
 		completed, ok := c.Set.Covered[requested]
 		if !ok {
 			completed = c.Set.Baseline[requested]

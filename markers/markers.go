@@ -42,8 +42,7 @@ func (s Set) Due(writes []timeline.Instant) []timeline.Instant {
 			due = append(due, i)
 		}
 	}
-	slices.SortStableFunc(due, ByCompletion)
-	return due
+	return inOrder(due)
 }
 
 // ByCompletion orders completed instants by completion time, then by requested time.
@@ -78,70 +77,8 @@ type Frontier struct {
 // writes are the completed data writes of the active timeline, pending its pending instants. prev is the
 // frontier known before; it is returned unchanged if the timeline shows nothing newer, and never exceeded
 // backwards: a frontier does not go back here (an undone instant is found by its absence, see coverage).
-func Compute(prev Frontier, set Set, writes, pending []timeline.Instant) (f Frontier) {
-	ordered := slices.Clone(writes)
-	slices.SortStableFunc(ordered, ByCompletion)
-
-	// The earliest requested time that is still open, and who holds it.
-	var open *timeline.Instant
-	hold := func(i timeline.Instant) {
-		if open == nil || i.Requested < open.Requested {
-			open = &i
-		}
-	}
-	for _, p := range pending {
-		if Holds(p) {
-			hold(p)
-		}
-	}
-	for _, w := range ordered {
-		if !set.Has(w) {
-			hold(w)
-		}
-	}
-
-	f = Frontier{Requested: prev.Requested, Completed: prev.Completed}
-	defer func() { f.Open = passed(f.Completed, set, writes, pending) }()
-	for i, w := range ordered {
-		if !set.Has(w) {
-			held := w
-			f.HeldBy = &held
-			return f
-		}
-		if open != nil && open.Requested < w.Completed {
-			held := *open
-			f.HeldBy = &held
-			return f
-		}
-		// All of one completion time are in before it becomes the frontier.
-		if i+1 < len(ordered) && ordered[i+1].Completed == w.Completed {
-			continue
-		}
-		if w.Completed > f.Completed {
-			f.Requested, f.Completed = w.Requested, w.Completed
-		}
-	}
-	return f
-}
-
-// passed returns the requested time of the earliest instant that a frontier passed although it is not incorporated.
-func passed(completed string, set Set, writes, pending []timeline.Instant) (open string) {
-	mind := func(i timeline.Instant) {
-		if i.Requested < completed && (open == "" || i.Requested < open) {
-			open = i.Requested
-		}
-	}
-	for _, p := range pending {
-		if p.Action.IsWrite() {
-			mind(p)
-		}
-	}
-	for _, w := range writes {
-		if !set.Has(w) {
-			mind(w)
-		}
-	}
-	return open
+func Compute(prev Frontier, set Set, writes, pending []timeline.Instant) Frontier {
+	return course(prev, set, writes, pending).Frontier()
 }
 
 // Valid reports whether a frontier may stand where it does on a timeline that was read anew: the rule of
@@ -250,8 +187,7 @@ type Lag struct {
 // Measure counts the lag over the completed data writes of the active timeline. frontier is used for Upto
 // where no active write is incorporated.
 func Measure(set Set, writes []timeline.Instant, frontier string) Lag {
-	ordered := slices.Clone(writes)
-	slices.SortStableFunc(ordered, ByCompletion)
+	ordered := inOrder(writes)
 	l := Lag{Upto: frontier}
 	for _, w := range ordered {
 		l.Latest = w
@@ -291,7 +227,12 @@ func lastBefore(ordered []timeline.Instant, completed string) string {
 // undid one may itself be archived by then. writes are the completed data writes of the active timeline, archived what the archive
 // has of the missing ones (requested → completion time, empty in rows of old writers).
 func Vanished(set Set, writes []timeline.Instant, archived map[string]string) []string {
-	return slices.DeleteFunc(Missing(set, writes), func(requested string) bool {
+	return vanished(set, Missing(set, writes), archived)
+}
+
+// vanished is Vanished of what is missing.
+func vanished(set Set, missing []string, archived map[string]string) []string {
+	return slices.DeleteFunc(missing, func(requested string) bool {
 		completed, there := archived[requested]
 		return there && (completed == "" || completed == set.completed(requested))
 	})
@@ -307,11 +248,18 @@ func (s Set) completed(requested string) string {
 
 // Missing returns the requested times of incorporated instants that are not on the active timeline, ascending:
 // archived or undone (see Vanished).
-func Missing(set Set, writes []timeline.Instant) []string {
-	active := map[string]string{}
+func Missing(set Set, writes []timeline.Instant) []string { return missing(set, timesOf(writes)) }
+
+// timesOf returns the completion times of completed instants by requested time.
+func timesOf(writes []timeline.Instant) map[string]string {
+	times := make(map[string]string, len(writes))
 	for _, w := range writes {
-		active[w.Requested] = w.Completed
+		times[w.Requested] = w.Completed
 	}
+	return times
+}
+
+func missing(set Set, active map[string]string) []string {
 	var out []string
 	for _, m := range []map[string]string{set.Baseline, set.Covered} {
 		for requested, completed := range m {

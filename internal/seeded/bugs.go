@@ -40,21 +40,33 @@ const has = `	if c, ok := s.Covered[i.Requested]; ok {
 
 // Bugs are the mistakes.
 var Bugs = slices.Concat(
-	of("markers/markers.go", Model,
+	of("markers/course.go", Model,
 		Bug{Name: "frontier is the largest covered completion time",
-			Old: `			f.HeldBy = &held
-			return f
+			Old: `			by = held(w)
+			break
 		}
 		if open != nil`,
-			New: `			f.HeldBy = &held
+			New: `			by = held(w)
 			continue
 		}
 		if false && open != nil`},
 		Bug{Name: "pending writes do not hold the frontier", Sample: true,
-			Old: `		if Holds(p) {
-			hold(p)`,
-			New: `		if false {
-			hold(p)`},
+			Old: `		if Holds(p) && (`,
+			New: `		if false && (`},
+		Bug{Name: "an uncovered commit does not hold what was requested after it",
+			Old: `		if open == nil || w.Requested < open.Requested {`,
+			New: `		if false {`, By: Rule},
+		Bug{Name: "plans that the frontier passed are forgotten",
+			Old: `	if plan != "" && plan < f.Completed {`,
+			New: `	if false {`},
+		Bug{Name: "plans that the frontier passed are forgotten once completed",
+			Old: `		if plan == "" || w.Requested < plan {`,
+			New: `		if false {`},
+		Bug{Name: "what is covered out of its order hides what was due before it",
+			Old: `c.done < len(c.due) && c.Has(c.due[c.done]) {`,
+			New: `c.done < len(c.due) && c.done-from < len(done) {`, By: Rule},
+	),
+	of("markers/markers.go", Model,
 		Bug{Name: "equal completion times are merged",
 			Old: has,
 			New: `	for _, c := range s.Covered {
@@ -79,24 +91,6 @@ var Bugs = slices.Concat(
 		}
 	}
 	return false`},
-		Bug{Name: "an uncovered commit does not hold what was requested after it",
-			Old: `	for _, w := range ordered {
-		if !set.Has(w) {
-			hold(w)`,
-			New: `	for _, w := range ordered {
-		if !set.Has(w) && false {
-			hold(w)`, By: Rule},
-		Bug{Name: "plans that the frontier passed are forgotten",
-			Old: `	defer func() { f.Open = passed(f.Completed, set, writes, pending) }()
-`,
-			New: ``},
-		Bug{Name: "plans that the frontier passed are forgotten once completed",
-			Old: `	for _, w := range writes {
-		if !set.Has(w) {
-			mind(w)`,
-			New: `	for _, w := range writes {
-		if !set.Has(w) && false {
-			mind(w)`},
 		Bug{Name: "the archive may pass the frontier", Sample: true,
 			Old: `	return f.Completed != "" && f.Completed >= earliest &&`,
 			New: `	return f.Completed != "" || f.Completed >= earliest &&`},
@@ -114,10 +108,10 @@ var Bugs = slices.Concat(
 	),
 	of("markers/decide.go", Model,
 		Bug{Name: "vanished instants are not looked for",
-			Old: `func (l Look) Undone(c Claim) []string { return Vanished(c.Set, l.Writes, l.Archived) }`,
+			Old: `func (l Look) Undone(c Claim) []string { return vanished(c.Set, l.missing(c.Set), l.Archived) }`,
 			New: `func (l Look) Undone(c Claim) []string { return nil }`},
 		Bug{Name: "the set is pruned early", Sample: true,
-			Old: `	return slices.DeleteFunc(Missing(c.Set, l.Writes), func(requested string) bool {
+			Old: `	return slices.DeleteFunc(l.missing(c.Set), func(requested string) bool {
 		completed, ok`,
 			New: `	return slices.DeleteFunc(Missing(c.Set, nil), func(requested string) bool {
 		if c.Set.completed(requested) <= c.Frontier.Completed {
@@ -137,18 +131,10 @@ var Bugs = slices.Concat(
 			Old: `			if !slices.Contains(undone, requested) {`,
 			New: `			if true || !slices.Contains(undone, requested) {`},
 		Bug{Name: "the frontier of a batch is that of all that is due",
-			Old: `return Claim{Set: set, Frontier: Compute(c.Frontier, set, l.Writes, l.Pending)}
-}
-
-// Forget`,
-			New: `all := Set{Covered: map[string]string{}}
-	for _, w := range l.Writes {
-		all.Covered[w.Requested] = w.Completed
-	}
-	return Claim{Set: set, Frontier: Compute(c.Frontier, all, l.Writes, l.Pending)}
-}
-
-// Forget`},
+			Old: `	return Claim{Set: course.set, Frontier: course.Frontier()}`,
+			New: `	all := l.Course(c)
+	all.Cover(l.Writes)
+	return Claim{Set: course.set, Frontier: all.Frontier()}`},
 	),
 	of("markers/decide.go", Simulation,
 		Bug{Name: "restores and rollbacks are ignored",
