@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -49,7 +50,8 @@ func TestAtOnce(t *testing.T) {
 }
 
 // TestKillAtOnce kills at the n-th call, and lets it fail with its outcome hidden, where which call that is depends on chance: whatever is left
-// is taken up as after a kill in order. In the fast set each call in one of these ways.
+// is taken up as after a kill in order. In the fast set each call in one of these ways; otherwise whoever recovers from a kill is killed, too, at
+// every call.
 func TestKillAtOnce(t *testing.T) {
 	t.Parallel()
 	start := table(t, "cow_basic")
@@ -62,16 +64,24 @@ func TestKillAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := content(t, ideal)
-	kills := 0
+	long := os.Getenv("TIDEMARK_TEST_LONG") != ""
+	left, kills, pairs := map[string]*mem.Store{}, 0, 0
+	right := func(what string, st *mem.Store) {
+		t.Helper()
+		if got := content(t, st); got != want {
+			t.Fatalf("%s: got\n%s\nwant\n%s", what, got, want)
+		}
+		checkTidy(t, start, st, what)
+	}
 	for n := 1; ; n++ {
 		ended := false
 		ways := []fault.Config{{StopAt: n}, {StopAt: n, StopAfter: true}, {FailAt: n}, {FailAt: n, FailAfter: true}}
-		if os.Getenv("TIDEMARK_TEST_LONG") == "" {
+		if !long {
 			ways = ways[n%len(ways):][:1]
 		}
 		for _, cfg := range ways {
-			left := start.Clone()
-			layer := fault.New(left, cfg)
+			st := start.Clone()
+			layer := fault.New(st, cfg)
 			s := open(t, broad{layer}, config(c, "first"))
 			err := work(t.Context(), s, due)
 			if ended = layer.Calls() < n; ended {
@@ -82,19 +92,39 @@ func TestKillAtOnce(t *testing.T) {
 				t.Fatalf("%+v: %v", cfg, err)
 			}
 			if cfg.StopAt > 0 {
-				s = open(t, broad{left}, config(c, "second"))
+				if key := snapshot(t, st); long && left[key] == nil {
+					left[key] = st.Clone()
+				}
+				s = open(t, broad{st}, config(c, "second"))
 			}
 			if err := work(context.Background(), s, due); err != nil {
 				t.Fatalf("%+v: once more: %v", cfg, err)
 			}
-			if got := content(t, left); got != want {
-				t.Fatalf("%+v: got\n%s\nwant\n%s", cfg, got, want)
-			}
-			checkTidy(t, start, left, "killed at once")
+			right(fmt.Sprintf("%+v", cfg), st)
 		}
 		if ended {
 			break
 		}
 	}
-	t.Logf("%d kills", kills)
+	for _, from := range left {
+		for n, ended := 1, false; !ended; n++ {
+			for _, after := range []bool{false, true} {
+				st := from.Clone()
+				layer := fault.New(st, fault.Config{StopAt: n, StopAfter: after})
+				err := work(t.Context(), open(t, broad{layer}, config(c, "second")), due)
+				if ended = layer.Calls() < n; ended {
+					break
+				}
+				pairs++
+				if err != nil && !errors.Is(err, fault.ErrKilled) {
+					t.Fatalf("recovery killed at call %d: %v", n, err)
+				}
+				if err := work(t.Context(), open(t, broad{st}, config(c, "third")), due); err != nil {
+					t.Fatalf("recovery killed at call %d: the third process: %v", n, err)
+				}
+				right(fmt.Sprintf("recovery killed at call %d, after %v", n, after), st)
+			}
+		}
+	}
+	t.Logf("a commit, calls at once: %d kills and hidden outcomes, %d kills of the recovery from %d different states", kills, pairs, len(left))
 }

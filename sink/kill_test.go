@@ -196,7 +196,7 @@ func TestKillDrop(t *testing.T) {
 	}
 	want := content(t, ideal)
 	image := func(ctx context.Context, st *fault.Store) error { return redo(ctx, open(t, st, config(c, "first"))) }
-	kills := forEachKill(t, start, false, image, func(t *testing.T, what string, left *mem.Store) {
+	kills := forEachKill(t, start, os.Getenv("TIDEMARK_TEST_LONG") != "", image, func(t *testing.T, what string, left *mem.Store) {
 		s := open(t, left, config(c, "second"))
 		if err := redo(t.Context(), s); err != nil {
 			t.Fatalf("%s: %v", what, err)
