@@ -15,7 +15,7 @@ LDFLAGS   = -s -w -buildid= $(if $(VERSION),-X main.stamped=$(VERSION))
 TAGS     := disable_grpc_modules,grpcnotrace
 
 .DEFAULT_GOAL := help
-.PHONY: alerts release help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long stack lint check bench generate
+.PHONY: alerts release help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long stack lint check bench bench-all generate
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,8 +100,11 @@ release: build ## build archives for Linux and macOS in dist/release, with shell
 	done
 	@rm -r dist/release/completions && cd dist/release && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
 
-bench: ## run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./...
+bench: ## measure the vector engine against its goals, as shares of the machine's peaks (3 to 5 minutes)
+	@$(GO) -C tools/kernels run ./goals
+
+bench-all: ## run every Go benchmark (half an hour)
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./...
 
 generate: ## write the assembly in internal/vector anew from tools/kernels
 	$(GO) generate ./internal/vector/simd ./internal/vector/peak

@@ -93,7 +93,7 @@ func TestSpilledSyncWritesTheSame(t *testing.T) {
 // huge is a made-up table on disk with one large file group: a small one is indexed, the large one arrives, is rewritten in order, and
 // rewritten in another order.
 type huge struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	rows int
 	dim  int

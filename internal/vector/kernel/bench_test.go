@@ -20,7 +20,7 @@ func BenchmarkAssign(b *testing.B) {
 			some := max(240, min(n, 600_000_000/(c.k*c.d*2)/240*240))
 			plain, wide := &Router{metric: L2, k: c.k, d: c.d, panels: panels(centroids, c.k, c.d)}, 6
 			for range b.N {
-				t := peak.Least(15, peak.Float32,
+				t, drift := peak.Least(15, peak.Float32,
 					func() { router.NearestAll(vectors[:some*c.d], ids[:some], nil) },
 					func() { router.NearestAll(vectors[:some*c.d], ids[:some], dists[:some]) },
 					func() { plain.NearestAll(vectors[:wide*c.d], ids[:wide], dists[:wide]) })
@@ -30,6 +30,7 @@ func BenchmarkAssign(b *testing.B) {
 				b.ReportMetric(ops/t[1]/f, "of-F")
 				b.ReportMetric(ops/t[2]/f, "of-F-with-distances")
 				b.ReportMetric(t[3]/float64(wide)/(t[1]/float64(some)), "×eight-lanes-in-Go")
+				b.ReportMetric(100*drift, "drift-%")
 				b.ReportMetric(0, "ns/op")
 			}
 		})
@@ -44,7 +45,7 @@ func BenchmarkRotate(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 2))
 			m, v, out := NewMatrix(draw(r, d*d, 0), d, d), draw(r, n*d, 0), make([]float32, n*d)
 			for range b.N {
-				t := peak.Least(15, peak.Float64,
+				t, drift := peak.Least(15, peak.Float64,
 					func() { m.ApplyAll(out, v) },
 					func() {
 						for i := range 4 {
@@ -55,6 +56,7 @@ func BenchmarkRotate(b *testing.B) {
 				b.ReportMetric(mul/1e9, "M-GMAC/s")
 				b.ReportMetric(float64(n*d*d)/t[1]/mul, "of-M")
 				b.ReportMetric(float64(4*d*d)/t[2]/mul, "of-M-one-at-a-time")
+				b.ReportMetric(100*drift, "drift-%")
 				b.ReportMetric(0, "ns/op")
 			}
 		})
@@ -69,7 +71,7 @@ func BenchmarkDistances(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 2))
 			rows, v, sums := draw(r, n*d, 0), draw(r, d, 0), make([]float64, n)
 			for range b.N {
-				t := peak.Least(15, peak.Float64,
+				t, drift := peak.Least(15, peak.Float64,
 					func() { simd.SquaresTo(sums, rows, v) },
 					func() {
 						for i := range sums {
@@ -79,6 +81,7 @@ func BenchmarkDistances(b *testing.B) {
 				mul := peak.Float64Pairs / t[0]
 				b.ReportMetric(float64(n*d)/t[1]/mul, "of-M")
 				b.ReportMetric(t[2]/t[1], "×one-at-a-time")
+				b.ReportMetric(100*drift, "drift-%")
 				b.ReportMetric(0, "ns/op")
 			}
 		})

@@ -3,7 +3,6 @@
 package peak
 
 import (
-	"runtime"
 	"syscall"
 	"time"
 	"unsafe"
@@ -12,9 +11,10 @@ import (
 // Measured says that Float32 and Float64 tell something in this build.
 const Measured = true
 
+// About a millisecond each, as what is compared with them: a longer run is disturbed more often.
 const (
-	fmaSteps    = 100_000
-	mulAddSteps = 100_000
+	fmaSteps    = 500_000
+	mulAddSteps = 250_000
 )
 
 // Float32 spends one unit of float32 fused multiply-add in lanes of 256 bits: Float32Ops operations, a product and an
@@ -29,23 +29,6 @@ func Float64() { mulAdd(mulAddSteps) }
 
 // Float64Pairs is how many pairs of a multiplication and an addition Float64 is.
 const Float64Pairs = mulAddSteps * 10 * 4
-
-// Least calls the functions in turns, rounds times, and returns the least processor time of each in seconds.
-func Least(rounds int, fns ...func()) []float64 {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	least := make([]float64, len(fns))
-	for r := range rounds {
-		for i, fn := range fns {
-			before := spent()
-			fn()
-			if t := (spent() - before).Seconds(); r == 0 || t < least[i] {
-				least[i] = t
-			}
-		}
-	}
-	return least
-}
 
 // spent is the processor time of this thread.
 func spent() time.Duration {

@@ -19,17 +19,7 @@ func Float32() {}
 // Float64 does nothing in this build.
 func Float64() {}
 
-// Least calls the functions in turns, rounds times, and returns the least time of each in seconds.
-func Least(rounds int, fns ...func()) []float64 {
-	least := make([]float64, len(fns))
-	for r := range rounds {
-		for i, fn := range fns {
-			before := time.Now()
-			fn()
-			if t := time.Since(before).Seconds(); r == 0 || t < least[i] {
-				least[i] = t
-			}
-		}
-	}
-	return least
-}
+var began = time.Now()
+
+// spent is the time since the start: this build cannot ask for that of a thread.
+func spent() time.Duration { return time.Since(began) }

@@ -2,12 +2,12 @@ package rabitq
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"tidemark/internal/vector/kernel"
 	"tidemark/internal/vector/peak"
+	"tidemark/internal/vector/simd"
 )
 
 // literalGrid is the level search as the format page writes it: every factor of the grid is scored.
@@ -50,7 +50,7 @@ func BenchmarkLevels(b *testing.B) {
 			all, largest := residuals(n, c.d)
 			top := float64(int(1)<<(c.bits-1) - 1)
 			for range b.N {
-				t := peak.Least(9,
+				t, drift := peak.Least(9, peak.Float64,
 					func() {
 						for i := range n {
 							bestFactor(all[i], top, largest[i])
@@ -61,8 +61,9 @@ func BenchmarkLevels(b *testing.B) {
 							literalGrid(all[i], top, largest[i])
 						}
 					})
-				b.ReportMetric(4*t[1]/t[0], "×literal")
-				b.ReportMetric(t[0]/float64(n)*1e6, "µs/vector")
+				b.ReportMetric(4*t[2]/t[1], "×literal")
+				b.ReportMetric(t[1]/float64(n)*1e6, "µs/vector")
+				b.ReportMetric(100*drift, "drift-%")
 				b.ReportMetric(0, "ns/op")
 			}
 		})
@@ -79,7 +80,7 @@ func BenchmarkEncode(b *testing.B) {
 			rotated := rot.ApplyAll(centroids)
 			router, enc, ids := kernel.NewRouter(kernel.L2, centroids, k, d), NewEncoder(rot, 4), make([]int32, n)
 			for range b.N {
-				t := peak.Least(9, peak.Float32, peak.Float64,
+				t, drift := peak.Least(9, peak.Float32, peak.Float64,
 					func() { router.NearestAll(vectors, ids, nil) },
 					func() { rot.ApplyAll(vectors) },
 					func() {
@@ -92,17 +93,21 @@ func BenchmarkEncode(b *testing.B) {
 				b.ReportMetric(t[2]/n*1e6, "µs-route")
 				b.ReportMetric(t[3]/n*1e6, "µs-rotate")
 				b.ReportMetric(t[4]/n*1e6, "µs-all")
+				b.ReportMetric(f/1e9, "F-GF/s")
+				b.ReportMetric(m/1e9, "M-GMAC/s")
+				b.ReportMetric(100*drift, "drift-%")
 				b.ReportMetric(0, "ns/op")
 			}
 		})
 	}
 }
 
-// BenchmarkScan is the scan of a block's signs, in codes a second, against the table of floats.
+// BenchmarkScan is the scan of a block's signs in codes a second, in the form in use and in the portable one, with and without the
+// interleaving of the block, which the cache of clusters does once; against the table of floats; and bounds a second.
 func BenchmarkScan(b *testing.B) {
 	for _, d := range []int{100, 128, 768, 1536} {
 		b.Run(fmt.Sprintf("D=%d", d), func(b *testing.B) {
-			const n = 1024
+			const n, times = 1024, 20
 			q, err := NewQuery(NewRotation(d, 42), kernel.L2, false, gaussians(3, d))
 			if err != nil {
 				b.Fatal(err)
@@ -117,10 +122,9 @@ func BenchmarkScan(b *testing.B) {
 			f := Factors{FRescale1: 1, Err1: 0.1, ResidualNorm: 3}
 			sums := c.Scan(&s)
 			c.planeDot(plane)
-			w := RowBytes(d)
+			w, plain, tables := RowBytes(d), make([]uint16, n), c.scan.byteTables(d)
 			for range b.N {
-				const times = 20
-				t := peak.Least(15,
+				t, drift := peak.Least(15, peak.Float64,
 					func() {
 						for range times {
 							c.Scan(&s)
@@ -142,23 +146,27 @@ func BenchmarkScan(b *testing.B) {
 						}
 					},
 					func() { c.scan = scan{}; c.quantize() },
-					func() { c.buildTable() })
-				b.ReportMetric(n*times/t[0]/1e6, "Mcodes/s")
-				b.ReportMetric(n*times/(t[0]+t[1])/1e6, "Mcodes/s-with-layout")
-				b.ReportMetric(n/t[2]/1e6, "Mbounds/s")
-				b.ReportMetric(n/t[3]/1e6, "Mcodes/s-floats")
-				b.ReportMetric(t[4]*1e6, "µs-tables")
-				b.ReportMetric(t[5]*1e6, "µs-float-table")
+					func() { c.buildTable() },
+					func() { simd.ScanRows(plain, plane, tables) })
+				b.ReportMetric(n*times/t[1]/1e6, "Mcodes/s")
+				b.ReportMetric(n*times/(t[1]+t[2])/1e6, "Mcodes/s-with-layout")
+				b.ReportMetric(n/t[3]/1e6, "Mbounds/s")
+				b.ReportMetric(n/t[4]/1e6, "Mcodes/s-floats")
+				b.ReportMetric(t[5]*1e6, "µs-tables")
+				b.ReportMetric(t[6]*1e6, "µs-float-table")
+				b.ReportMetric(n/t[7]/1e6, "Mcodes/s-portable")
+				b.ReportMetric(times*t[7]/t[1], "×portable")
+				b.ReportMetric(100*drift, "drift-%")
 				b.ReportMetric(0, "ns/op")
 			}
 		})
 	}
 }
 
-// BenchmarkTwoCores is what two goroutines do in the time of one, by the clock on the wall: it needs two cores that are
-// free at times.
+// BenchmarkTwoCores is what two threads do in the time of one, by the clock on the wall, beside the same of the arithmetic peak, which shares no
+// memory at all; and the processor time of one thread beside another one, as a share of that alone, which contention for the two cores does not change.
 func BenchmarkTwoCores(b *testing.B) {
-	const d, k, n, codes = 128, 1024, 120, 4096
+	const d, k, n, codes = 128, 1024, 240, 4096
 	centroids, vectors := gaussians(1, k*d), gaussians(2, n*d)
 	rot := NewRotation(d, 42)
 	rotated := rot.ApplyAll(centroids)
@@ -168,36 +176,31 @@ func BenchmarkTwoCores(b *testing.B) {
 		b.Fatal(err)
 	}
 	plane := make([]byte, codes*RowBytes(d))
-	for name, fn := range map[string]func(){
-		"encode": func() {
+	for _, c := range []struct {
+		name string
+		fn   func()
+	}{
+		{"encode", func() {
 			ids := make([]int32, n)
 			router.NearestAll(vectors, ids, nil)
 			enc.EncodeAll(vectors, func(i int) []float32 { return rotated[int(ids[i])*d : (int(ids[i])+1)*d] })
-		},
-		"scan": func() {
+		}},
+		{"scan", func() {
 			c := q.Cluster(rotated[:d])
 			var s Signs
-			for range 40 {
+			for range 80 {
 				s.Set(plane, codes, d)
 				c.Scan(&s)
 			}
-		},
+		}},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			for range b.N {
-				least := [2]time.Duration{time.Hour, time.Hour}
-				for range 1500 { // short and often: other work must leave both cores alone once
-					for cores := range least {
-						var wg sync.WaitGroup
-						start := time.Now()
-						for range cores + 1 {
-							wg.Go(fn)
-						}
-						wg.Wait()
-						least[cores] = min(least[cores], time.Since(start))
-					}
-				}
-				b.ReportMetric(2*least[0].Seconds()/least[1].Seconds(), "×one-core")
+				t := peak.TwoCores(5*time.Second, c.fn, peak.Float32)
+				b.ReportMetric(t[0].Scaling(), "×one-core")
+				b.ReportMetric(t[1].Scaling(), "×one-core-peak")
+				b.ReportMetric(2/t[0].Cost(), "×by-processor-time")
+				b.ReportMetric(2/t[1].Cost(), "×by-processor-time-peak")
 				b.ReportMetric(0, "ns/op")
 			}
 		})

@@ -94,12 +94,16 @@ func (c *ClusterQuery) quantize() {
 	// ulp, 2⁻²⁴ of Σ|w| + |c.sum|/2, four times for the sums of both sides, or half the smallest float32.
 	s.most += float64(s.step*float64(1.000001*float64(width))) - float64(0.5*float64(c.sum))
 	s.most += float64(0x1p-22*(all+math.Abs(float64(c.sum)))) + 0x1p-149
-	if simd.Fast() {
-		return
+	if !simd.Fast() {
+		s.tables = s.byteTables(len(c.w))
 	}
-	s.tables = make([][2048]uint16, RowBytes(len(c.w))/8)
-	for b := range width {
-		table, low, high := (*[256]uint16)(s.tables[b/8][b%8*256:]), (*[16]byte)(s.nibbles[32*b:]), (*[16]byte)(s.nibbles[32*b+16:])
+}
+
+// byteTables adds up both halves of each byte, for the portable form.
+func (s *scan) byteTables(d int) [][2048]uint16 {
+	tables := make([][2048]uint16, RowBytes(d)/8)
+	for b := range SignBytes(d) {
+		table, low, high := (*[256]uint16)(tables[b/8][b%8*256:]), (*[16]byte)(s.nibbles[32*b:]), (*[16]byte)(s.nibbles[32*b+16:])
 		for h, y := range high {
 			part := (*[16]uint16)(table[16*h:])
 			for l, x := range low {
@@ -107,6 +111,7 @@ func (c *ClusterQuery) quantize() {
 			}
 		}
 	}
+	return tables
 }
 
 // Scan returns an integer for each row, which Bound understands. It is valid until the next call or Set.
