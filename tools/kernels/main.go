@@ -15,7 +15,7 @@ func main() {
 	quad()
 	tile()
 	tile512()
-	below()
+	low()
 	least()
 	norms()
 	nibbles()

@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"math"
+	"math/bits"
+	"sync"
 
 	"tidemark/internal/vector/simd"
 )
@@ -55,6 +57,8 @@ type tiles struct {
 	longest       float64   // C
 	shortest      float64   // the least length that is not 0, only for Cosine
 	chunk         int       // columns compared at once
+	g, under      float64   // see above; under is t
+	batches       sync.Pool // of *tileBatch
 }
 
 // longest is the greatest length of vectors and centroids that are compared by tiles. Below it no score overflows.
@@ -67,7 +71,8 @@ func newTiles(r *Router) *tiles {
 		return nil
 	}
 	count := (r.k + columns - 1) / columns
-	t := &tiles{panels: make([]float32, count*columns*r.d), norms: make([]float32, count*columns), scales: make([]float32, count*columns),
+	g := float64(r.d+4) * 0x1p-24
+	t := &tiles{g: g / (1 - g), under: float64(r.d) * 0x1p-149, panels: make([]float32, count*columns*r.d), norms: make([]float32, count*columns), scales: make([]float32, count*columns),
 		shortest: math.Inf(1)}
 	for c := range t.norms {
 		t.scales[c] = 1
@@ -100,18 +105,15 @@ func newTiles(r *Router) *tiles {
 }
 
 // window is how far above the least computed score of a vector of length x a winner's score may lie.
-func (t *tiles) window(m Metric, d int, x float64) float64 {
-	g := float64(d+4) * 0x1p-24
-	g /= 1 - g
-	under := float64(d) * 0x1p-149
+func (t *tiles) window(m Metric, x float64) float64 {
 	switch m {
 	case L2:
 		sum := x + t.longest
-		return 2 * (2*(g*(0.5*t.longest*t.longest+x*t.longest)+under) + 0x1p-22*sum*sum + under)
+		return 2 * (2*(t.g*(0.5*t.longest*t.longest+x*t.longest)+t.under) + 0x1p-22*sum*sum + t.under)
 	case Dot:
-		return 2 * (2*(g*x*t.longest+under) + 0x1p-22*x*t.longest + under)
+		return 2 * (2*(t.g*x*t.longest+t.under) + 0x1p-22*x*t.longest + t.under)
 	}
-	return 2 * (2*(g*x+under/min(1, t.shortest)) + 0x1p-21*x + under)
+	return 2 * (2*(t.g*x+t.under/min(1, t.shortest)) + 0x1p-21*x + t.under)
 }
 
 // candidate is a centroid whose score was low enough when it was met.
@@ -129,7 +131,10 @@ type search struct {
 }
 
 func (r *Router) nearestTiled(vectors []float32, ids []int32, dists []float32) {
-	b := newTileBatch(r, len(ids))
+	b, ok := r.tiles.batches.Get().(*tileBatch)
+	if !ok || len(b.searches) < min(len(ids), tiledBatch) {
+		b = newTileBatch(r, len(ids))
+	}
 	for from := 0; from < len(ids); from += tiledBatch {
 		to := min(len(ids), from+tiledBatch)
 		part := vectors[from*r.d : to*r.d]
@@ -140,6 +145,7 @@ func (r *Router) nearestTiled(vectors []float32, ids []int32, dists []float32) {
 		}
 		b.decide(part, ids[from:to], d)
 	}
+	r.tiles.batches.Put(b)
 }
 
 // tileBatch is what one call of NearestAll works with.
@@ -148,6 +154,7 @@ type tileBatch struct {
 	searches []search
 	mins     [][8 * simd.MaxTileRows]float32
 	scores   []float32
+	low      []uint64
 	padded   []float32 // fewer vectors than a tile has rows, filled up
 	sums     []float64
 }
@@ -156,7 +163,7 @@ func newTileBatch(r *Router, n int) *tileBatch {
 	rows := simd.TileRows()
 	n = max(rows, min(n, tiledBatch))
 	b := &tileBatch{r: r, searches: make([]search, n), mins: make([][8 * simd.MaxTileRows]float32, (n+rows-1)/rows),
-		scores: make([]float32, rows*r.tiles.chunk)}
+		scores: make([]float32, rows*r.tiles.chunk), low: make([]uint64, rows*r.tiles.chunk/simd.TileColumns)}
 	const room = 4 // candidates of a vector that usually suffice
 	slab := make([]candidate, n*room)
 	for i := range b.searches {
@@ -164,6 +171,14 @@ func newTileBatch(r *Router, n int) *tileBatch {
 	}
 	return b
 }
+
+// infinite is what the least scores begin with.
+var infinite = func() (out [8 * simd.MaxTileRows]float32) {
+	for i := range out {
+		out[i] = float32(math.Inf(1))
+	}
+	return out
+}()
 
 // scan collects the candidates of n vectors.
 func (b *tileBatch) scan(vectors []float32, n int) {
@@ -175,7 +190,7 @@ func (b *tileBatch) scan(vectors []float32, n int) {
 		// More than the error of Norm, and than what underflows in it.
 		length := 1.01 * math.Sqrt(float64(simd.Norm(x))+float64(r.d)*0x1p-148)
 		s.exact = !(length <= longest) || r.metric == Cosine && length < 1e-15
-		s.window = float32(t.window(r.metric, r.d, length))
+		s.window = float32(t.window(r.metric, length))
 	}
 	rows := simd.TileRows()
 	if n < rows {
@@ -185,38 +200,41 @@ func (b *tileBatch) scan(vectors []float32, n int) {
 		copy(b.padded, vectors[:n*r.d])
 		vectors = b.padded
 	}
-	for i := range b.mins {
-		for l := range b.mins[i] {
-			b.mins[i][l] = float32(math.Inf(1))
-		}
+	used := b.mins[:(n+rows-1)/rows]
+	for i := range used {
+		used[i] = infinite
 	}
 	for from := 0; from < len(t.norms); from += t.chunk {
 		to := min(len(t.norms), from+t.chunk)
-		for tile := 0; tile*rows < n; tile++ {
+		for tile := range used {
 			first := max(0, min(tile*rows, n-rows)) // the last tile takes rows again
-			mins := &b.mins[tile]
 			scores := b.scores[:rows*(to-from)]
-			simd.Tile(scores, vectors[first*r.d:], r.d, t.panels[from*r.d:to*r.d], t.norms[from:to], t.scales[from:to], r.d, mins)
-			var least [simd.MaxTileRows]float32
-			simd.Least(&least, mins)
-			for i := tile*rows - first; i < rows && first+i < n; i++ {
-				if s := &b.searches[first+i]; !s.exact {
-					s.collect(scores[i*(to-from):(i+1)*(to-from)], from, least[i])
-				}
-			}
+			simd.Tile(scores, vectors[first*r.d:], r.d, t.panels[from*r.d:to*r.d], t.norms[from:to], t.scales[from:to], r.d, &used[tile])
+			b.collect(scores, from, tile*rows-first, b.searches[first:min(first+rows, n)], &used[tile])
 		}
 	}
 }
 
-// collect adds the centroids of a part that are within the window of the least score so far.
-func (s *search) collect(scores []float32, from int, least float32) {
-	s.limit = least + s.window
+// collect adds, for the searches of a tile from the given one on, the centroids of a part of the panels that are within the window of
+// the least score so far.
+func (b *tileBatch) collect(scores []float32, from, begin int, searches []search, mins *[8 * simd.MaxTileRows]float32) {
+	var limits [simd.MaxTileRows]float32
+	simd.Least(&limits, mins)
+	for i := begin; i < len(searches); i++ {
+		limits[i] += searches[i].window
+		searches[i].limit = limits[i]
+	}
 	const columns = simd.TileColumns
-	for g := simd.Below(scores, 0, s.limit); g*columns < len(scores); g = simd.Below(scores, g+1, s.limit) {
-		for l, x := range scores[g*columns : (g+1)*columns] {
-			if x <= s.limit {
-				s.found = append(s.found, candidate{int32(from + g*columns + l), x})
-			}
+	width := len(scores) / simd.TileRows()
+	for _, w := range b.low[:simd.Low(b.low, scores[begin*width:len(searches)*width], limits[begin:len(searches)])] {
+		i, group := begin+int(w>>48), int(w>>16&0xffffffff)
+		s := &searches[i]
+		if s.exact {
+			continue
+		}
+		for lanes := uint16(w); lanes != 0; lanes &= lanes - 1 {
+			c := group*columns + bits.TrailingZeros16(lanes)
+			s.found = append(s.found, candidate{int32(from + c), scores[i*width+c]})
 		}
 	}
 }
@@ -235,6 +253,10 @@ func (b *tileBatch) decide(vectors []float32, ids []int32, dists []float32) {
 			if dists != nil {
 				dists[i] = dist
 			}
+			continue
+		}
+		if len(s.found) == 1 {
+			ids[i] = s.found[0].id
 			continue
 		}
 		kept := s.found[:0]

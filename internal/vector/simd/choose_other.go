@@ -18,7 +18,7 @@ func tileAVX2(_ *float32, _ int, _, _, _ *float32, _, _ int, _ *float32, _ *[48]
 func tileAVX512(_ *float32, _ int, _, _, _ *float32, _, _ int, _ *float32, _ *[96]float32) {
 	panic("simd: no assembly")
 }
-func belowAVX2(*float32, int, int, float32) int                     { panic("simd: no assembly") }
+func lowAVX2(_ *float32, _, _ int, _ *float32, _ *uint64) int       { panic("simd: no assembly") }
 func normAVX2(*float32, int) float32                                { panic("simd: no assembly") }
 func nibblesAVX2(*uint16, *byte, *byte, int, int, int)              { panic("simd: no assembly") }
 func interleaveAVX2(_, _ *byte, _, _ int)                           { panic("simd: no assembly") }

@@ -11,5 +11,5 @@ func Name() string {
 	return "portable"
 }
 
-// Fast reports whether the assembly is in use. Tile, Below and Norm may be called only then.
+// Fast reports whether the assembly is in use. Tile, Low and Norm may be called only then.
 func Fast() bool { return fast }

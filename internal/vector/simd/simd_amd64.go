@@ -40,10 +40,10 @@ func tileAVX2(x *float32, stride int, panels *float32, norms *float32, scales *f
 //go:noescape
 func tileAVX512(x *float32, stride int, panels *float32, norms *float32, scales *float32, d int, count int, out *float32, mins *[96]float32)
 
-// belowAVX2 is the first group of sixteen scores, from the given one on, that has a score ≤ limit; groups if there is none. No score is NaN.
+// lowAVX2 writes a word for each group of sixteen scores, groups ≥ 1 of them in each of rows ≥ 1 rows, that has a score ≤ its row's limit: row<<48 | group<<16 | the lanes. It returns how many.
 //
 //go:noescape
-func belowAVX2(scores *float32, from int, groups int, limit float32) int
+func lowAVX2(scores *float32, groups int, rows int, limits *float32, out *uint64) int
 
 // leastAVX2 sets out[i] to the least of mins[8·i:8·i+8]. None is NaN.
 //

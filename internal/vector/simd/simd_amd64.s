@@ -1176,34 +1176,58 @@ tile512Done:
 	VZEROUPPER
 	RET
 
-// func belowAVX2(scores *float32, from int, groups int, limit float32) int
+// func lowAVX2(scores *float32, groups int, rows int, limits *float32, out *uint64) int
 // Requires: AVX
-TEXT ·belowAVX2(SB), NOSPLIT, $0-40
-	MOVQ         scores+0(FP), AX
-	MOVQ         from+8(FP), CX
-	MOVQ         groups+16(FP), DX
-	VBROADCASTSS limit+24(FP), Y0
-	MOVQ         CX, BX
-	SHLQ         $0x06, BX
-	ADDQ         AX, BX
+TEXT ·lowAVX2(SB), NOSPLIT, $0-48
+	MOVQ scores+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ limits+24(FP), BX
+	MOVQ out+32(FP), SI
+	MOVQ SI, DI
+	XORQ R8, R8
+	MOVQ $0x00010000, R10
 
-belowLoop:
-	CMPQ      CX, DX
-	JGE       belowEnd
-	VMOVUPS   (BX), Y1
-	VMINPS    32(BX), Y1, Y1
-	VCMPPS    $0x02, Y0, Y1, Y1
-	VMOVMSKPS Y1, AX
-	TESTL     AX, AX
-	JNZ       belowEnd
-	ADDQ      $0x40, BX
-	INCQ      CX
-	JMP       belowLoop
+lowRow:
+	VBROADCASTSS (BX)(R8*4), Y0
+	MOVQ         R8, R9
+	SHLQ         $0x30, R9
+	MOVQ         CX, R11
 
-belowEnd:
-	MOVQ CX, ret+32(FP)
+lowGroup:
+	VMOVUPS   (AX), Y1
+	VMOVUPS   32(AX), Y2
+	VMINPS    Y2, Y1, Y3
+	VCMPPS    $0x02, Y0, Y3, Y3
+	VMOVMSKPS Y3, R12
+	TESTL     R12, R12
+	JNZ       lowHit
+
+lowNext:
+	ADDQ $0x40, AX
+	ADDQ R10, R9
+	DECQ R11
+	JNZ  lowGroup
+	INCQ R8
+	CMPQ R8, DX
+	JLT  lowRow
+	SUBQ DI, SI
+	SHRQ $0x03, SI
+	MOVQ SI, ret+40(FP)
 	VZEROUPPER
 	RET
+
+lowHit:
+	VCMPPS    $0x02, Y0, Y1, Y1
+	VCMPPS    $0x02, Y0, Y2, Y2
+	VMOVMSKPS Y1, R12
+	VMOVMSKPS Y2, R13
+	SHLL      $0x08, R13
+	ORL       R13, R12
+	ORQ       R9, R12
+	MOVQ      R12, (SI)
+	ADDQ      $0x08, SI
+	JMP       lowNext
 
 // func leastAVX2(mins *[48]float32, out *[6]float32)
 // Requires: AVX

@@ -237,7 +237,7 @@ func FuzzTile(f *testing.F) {
 		for i := range mins {
 			mins[i] = float32(r.NormFloat64()) * 3
 		}
-		before := mins
+		before, limits := mins, make([]float32, rows)
 		Tile(scores[:len(scores)-1], x, stride, b, norms, scales, d, &mins)
 		if scores[len(scores)-1] != 77 {
 			t.Fatal("wrote behind the scores")
@@ -276,20 +276,27 @@ func FuzzTile(f *testing.F) {
 			if least != [8]float32(mins[8*i:]) {
 				t.Fatalf("D=%d, row %d: least scores: got %v, want %v", d, i, mins[8*i:8*i+8], least)
 			}
-			limit := got[r.IntN(len(got))]
-			at := 0
-			for c, s := range got {
-				if s > limit {
-					continue
+			limits[i] = got[r.IntN(len(got))]
+		}
+		words := make([]uint64, rows*panels)
+		words = words[:Low(words, scores[:len(scores)-1], limits)]
+		for g := range rows * panels {
+			lanes := uint64(0)
+			for l, s := range scores[g*TileColumns:][:TileColumns] {
+				if s <= limits[g/panels] {
+					lanes |= 1 << l
 				}
-				if g := Below(got, at, limit); at <= c/TileColumns && g != c/TileColumns {
-					t.Fatalf("first group below: got %d, want %d", g, c/TileColumns)
-				}
-				at = c/TileColumns + 1
 			}
-			if g := Below(got, at, limit); g != panels {
-				t.Fatalf("no more groups below: got %d, want %d", g, panels)
+			if lanes == 0 {
+				continue
 			}
+			if want := uint64(g/panels)<<48 | uint64(g%panels)<<16 | lanes; len(words) == 0 || words[0] != want {
+				t.Fatalf("row %d, group %d: low scores: got %x, want %x", g/panels, g%panels, words[:min(1, len(words))], want)
+			}
+			words = words[1:]
+		}
+		if len(words) > 0 {
+			t.Fatalf("low scores that are not there: %x", words)
 		}
 	})
 }

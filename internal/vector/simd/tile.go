@@ -31,14 +31,14 @@ func Tile(scores, x []float32, stride int, panels, norms, scales []float32, d in
 	tileAVX2(&x[0], 4*stride, &panels[0], &norms[0], &scales[0], d, count, &scores[0], (*[48]float32)(mins[:]))
 }
 
-// Below returns the first group of sixteen scores, from the given group on, with one that is not above limit;
-// len(scores)/16 if there is none. No score is NaN.
-func Below(scores []float32, from int, limit float32) int {
-	groups := len(scores) / TileColumns
-	if from >= groups {
-		return groups
-	}
-	return belowAVX2(&scores[0], from, groups, limit)
+// Low finds the scores, len(scores)/len(limits) of each row and a multiple of 16, that are not above their row's limit: for each group of sixteen that
+// has some a word row<<48 | group<<16 | the lanes, one bit each, by row and group. It returns how many. out has room for all groups. A row with a NaN gets
+// any words.
+func Low(out []uint64, scores, limits []float32) int {
+	rows := len(limits)
+	groups := len(scores) / TileColumns / rows
+	_, _ = out[rows*groups-1], scores[TileColumns*rows*groups-1]
+	return lowAVX2(&scores[0], groups, rows, &limits[0], &out[0])
 }
 
 // Least sets out[i] to the least of mins[8·i:8·i+8]. None is NaN.
