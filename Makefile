@@ -15,7 +15,7 @@ LDFLAGS   = -s -w -buildid= $(if $(VERSION),-X main.stamped=$(VERSION))
 TAGS     := disable_grpc_modules,grpcnotrace
 
 .DEFAULT_GOAL := help
-.PHONY: alerts release help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long stack lint check bench bench-all generate
+.PHONY: alerts release help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long stack lint check bench bench-all bench-peers generate
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ bench: ## measure the vector engine against its goals, as shares of the machine'
 
 bench-all: ## run every Go benchmark (half an hour)
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./...
+
+bench-peers: ## compare with LanceDB and Faiss on the same data (needs npm, apt-get; 1 GB in dist/peers)
+	@bash bench/peers/run.sh
 
 generate: ## write the assembly in internal/vector anew from tools/kernels
 	$(GO) generate ./internal/vector/simd ./internal/vector/peak
