@@ -23,5 +23,8 @@ func main() {
 	bytes()
 	levels()
 	project()
+	residual()
+	portions()
+	quantize()
 	Generate()
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"tidemark/internal/vector/kernel"
+	"tidemark/internal/vector/simd"
 )
 
 // Constants of factor version 1 (vector-index format, section 4.5). The manifest records them.
@@ -53,9 +54,16 @@ func (e *Encoder) EncodeAll(vectors []float32, centroid func(i int) []float32) [
 	d, size := e.rotation.dim, e.codeBytes()
 	rotated := e.rotation.ApplyAll(vectors)
 	codes := make([]Code, len(vectors)/d)
-	room, s := make([]byte, len(codes)*size), e.newScratch()
+	room := make([]byte, len(codes)*size)
 	for i := range codes {
 		codes[i] = e.empty(room[i*size : (i+1)*size : (i+1)*size])
+	}
+	if simd.Fast() {
+		e.newEight().encode(codes, vectors, rotated, centroid)
+		return codes
+	}
+	s := e.newScratch()
+	for i := range codes {
 		s.encode(&codes[i], vectors[i*d:(i+1)*d], rotated[i*d:(i+1)*d], centroid(i))
 	}
 	return codes
@@ -104,22 +112,30 @@ func (s *scratch) encode(c *Code, v, rv, rc []float32) {
 	}
 	sum := kernel.SquaredNorm64(r)
 	rn := float32(math.Sqrt(sum))
-	if rn == 0 {
-		c.F.VectorNorm = narrow(math.Sqrt(kernel.SquaredNorm64(v)))
-		return
-	}
-	if math.IsInf(float64(rn), 0) || math.IsNaN(float64(rn)) {
-		// DECISION: components near the end of float32 can overflow in the rotation. The reference would store NaN;
-		// such a row gets a code without an estimate and the widest bound instead, so a scan can neither prune it
-		// wrongly nor spread a NaN, and the exact rerank decides.
-		clear(c.Sign)
-		c.F = Factors{Err1: math.MaxFloat32, ResidualNorm: math.MaxFloat32, VectorNorm: narrow(math.Sqrt(kernel.SquaredNorm64(v)))}
+	if c.degenerate(rn, v) {
 		return
 	}
 	if c.Bits > 1 {
 		chooseLevels(c.Levels, s.a, r, rn, c.Bits)
 	}
 	c.F = factors(*c, r, rc, sum, kernel.SquaredNorm64(rv))
+}
+
+// degenerate finishes a code without an estimate: of a residual of length 0, or one that is too long.
+func (c *Code) degenerate(rn float32, v []float32) bool {
+	switch {
+	case rn == 0:
+		c.F = Factors{VectorNorm: narrow(math.Sqrt(kernel.SquaredNorm64(v)))}
+	case math.IsInf(float64(rn), 0) || math.IsNaN(float64(rn)):
+		// DECISION: components near the end of float32 can overflow in the rotation. The reference would store NaN;
+		// such a row gets a code without an estimate and the widest bound instead, so a scan can neither prune it
+		// wrongly nor spread a NaN, and the exact rerank decides.
+		clear(c.Sign)
+		c.F = Factors{Err1: math.MaxFloat32, ResidualNorm: math.MaxFloat32, VectorNorm: narrow(math.Sqrt(kernel.SquaredNorm64(v)))}
+	default:
+		return false
+	}
+	return true
 }
 
 // positive is 1 for x > 0, else 0, without a branch, which would be wrong every second time. x is not NaN, or the code is
@@ -146,18 +162,29 @@ func factors(c Code, r, rc []float32, n2, rv2 float64) Factors {
 	if c.Bits == 1 {
 		ipEx = ip1
 	}
-	n := math.Sqrt(n2)
-	norm := narrow(math.Sqrt(rv2))
-	f := Factors{FAdd1: narrow(add), FAddEx: narrow(add), ResidualNorm: narrow(n), VectorNorm: norm}
+	return sums{n2: n2, rv2: rv2, ip1: ip1, ipEx: ipEx, add: add}.factors(c.Bits, d)
+}
+
+// sums are what the factors of a code are made of.
+type sums struct {
+	n2, rv2   float64 // squared lengths of the residual and of the rotated vector
+	ip1, ipEx float64 // products of the residual with the sign code and with the whole code
+	add       float64 // product of the residual with the centroid
+}
+
+func (s sums) factors(bits, d int) Factors {
+	n := math.Sqrt(s.n2)
+	norm := narrow(math.Sqrt(s.rv2))
+	f := Factors{FAdd1: narrow(s.add), FAddEx: narrow(s.add), ResidualNorm: narrow(n), VectorNorm: norm}
 	if n <= float64(EpsNRel*float64(norm)) {
 		f.Err1 = f.ResidualNorm
 		return f
 	}
-	if math.Abs(ipEx) > float64(ipExFloor*max(1, n2)) {
-		f.FRescaleEx = narrow(n2 / ipEx)
+	if math.Abs(s.ipEx) > float64(ipExFloor*max(1, s.n2)) {
+		f.FRescaleEx = narrow(s.n2 / s.ipEx)
 	}
-	f.FRescale1, f.Err1 = signFactors(n, n2, ip1, d)
-	if c.Bits == 1 {
+	f.FRescale1, f.Err1 = signFactors(n, s.n2, s.ip1, d)
+	if bits == 1 {
 		f.FRescaleEx = f.FRescale1
 	}
 	return f

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -244,9 +245,11 @@ func TestGoldenEncodings(t *testing.T) {
 			"fAddEx": f.FAddEx, "fRescaleEx": f.FRescaleEx, "residualNorm": f.ResidualNorm, "vectorNorm": f.VectorNorm} {
 			sameBits32(t, name+": "+what, []float32{got}, []b32{c.Factors[what].Bits})
 		}
-		again := NewEncoder(rot, c.Bits).Encode(floats(c.Vector), rc)
-		if got := hex.EncodeToString(DeltaBinary(nil, again)); got != c.Delta || again.F != f {
-			t.Errorf("%s: Encode differs from encode", name)
+		v := floats(c.Vector)
+		for i, again := range append(enc.EncodeAll(slices.Repeat(v, 9), func(int) []float32 { return rc }), enc.Encode(v, rc)) {
+			if got := hex.EncodeToString(DeltaBinary(nil, again)); got != c.Delta || again.F != f {
+				t.Errorf("%s: %d of EncodeAll, or Encode, differs from encode", name, i)
+			}
 		}
 	}
 }

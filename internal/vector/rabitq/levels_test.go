@@ -91,3 +91,44 @@ func TestEncodeAllIsTheSame(t *testing.T) {
 		}
 	}
 }
+
+// FuzzEncode compares codes and factors of many vectors at once with those of each by itself: all widths, lengths that are no multiple of eight, and
+// components of every size.
+func FuzzEncode(f *testing.F) {
+	for i := range 24 {
+		f.Add(uint64(i), uint8(i), uint8(i*7), uint8(i))
+	}
+	dims := []int{1, 2, 3, 4, 7, 8, 9, 12, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 130}
+	f.Fuzz(func(t *testing.T, seed uint64, dim, bits, count uint8) {
+		d, b, n := dims[int(dim)%len(dims)], int(bits)%8+1, int(count)%20+1
+		enc := NewEncoder(NewRotation(d, 42), b)
+		r := rand.New(rand.NewPCG(seed, 8))
+		draw := func(n int) []float32 {
+			out := make([]float32, n)
+			scale := []float64{1, 1, 1, 1e-20, 1e-38, 1e-44, 1e15, 1e30, 1e38}[r.IntN(9)]
+			for i := range out {
+				if out[i] = float32(r.NormFloat64() * scale); r.IntN(8) == 0 {
+					out[i] = []float32{0, float32(math.Copysign(0, -1)), 1, -1, math.MaxFloat32, -math.SmallestNonzeroFloat32}[r.IntN(6)]
+				}
+				if x := float64(out[i]); math.IsInf(x, 0) {
+					out[i] = math.MaxFloat32
+				}
+			}
+			return out
+		}
+		var vectors []float32
+		for range n {
+			vectors = append(vectors, draw(d)...)
+		}
+		rotated := enc.rotation.ApplyAll(vectors)
+		centroids := [][]float32{draw(d), nil, rotated[:d], draw(d)}
+		at := func(i int) []float32 { return centroids[(i+int(seed))%4] }
+		for i, got := range enc.EncodeAll(vectors, at) {
+			want := enc.empty(make([]byte, enc.codeBytes()))
+			enc.newScratch().encode(&want, vectors[i*d:(i+1)*d], rotated[i*d:(i+1)*d], at(i))
+			if got.Bits != want.Bits || !slices.Equal(got.Sign, want.Sign) || !slices.Equal(got.Levels, want.Levels) || got.F != want.F {
+				t.Fatalf("D=%d, %d bits, vector %d of %d: got %+v, want %+v", d, b, i, n, got, want)
+			}
+		}
+	})
+}

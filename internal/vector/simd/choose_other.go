@@ -25,3 +25,8 @@ func interleaveAVX2(_, _ *byte, _, _ int)                           { panic("sim
 func byteTableAVX2(*[256]float64, *[8]float32)                      { panic("simd: no assembly") }
 func projectAVX2(_, _ *float64, _ int)                              { panic("simd: no assembly") }
 func levelsAVX2(_, _, _ *[64]float64, _ *float64, _ int, _ float64) { panic("simd: no assembly") }
+func residualAVX2(_, _ *float32, _ *byte, _, _ *float32, _ int)     { panic("simd: no assembly") }
+func portionsAVX2(*float64, *float32, float32, int) float32         { panic("simd: no assembly") }
+func quantizeAVX2(_ *byte, _ *float32, _ *float64, _, _ *float32, _, _ float64, _ int) {
+	panic("simd: no assembly")
+}

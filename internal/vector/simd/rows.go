@@ -23,6 +23,11 @@ func DotsOf(sums []float64, rows, others []float32, ids []int32, d int) {
 	eachEight(sums, rows[:len(sums)*d], d, func(i int) []float32 { return others[int(ids[i])*d : (int(ids[i])+1)*d] }, false)
 }
 
+// DotsWith sets sums[i] to the dot product of row i with other(i), as DotsTo does.
+func DotsWith(sums []float64, rows []float32, d int, other func(i int) []float32) {
+	eachEight(sums, rows[:len(sums)*d], d, other, false)
+}
+
 // eachEight takes eight rows at a time, the last ones again where fewer are left.
 func eachEight(sums []float64, rows []float32, d int, other func(i int) []float32, squares bool) {
 	n, four := len(sums), d&^3

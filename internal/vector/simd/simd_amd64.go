@@ -79,3 +79,18 @@ func levelsAVX2(num *[64]float64, den *[64]float64, grid *[64]float64, a *float6
 //
 //go:noescape
 func projectAVX2(panel *float64, q *float64, n int)
+
+// residualAVX2 sets r to v − c, abs to |r| and bit i of signs to r[i] > 0, for 8·eights components, eights ≥ 1.
+//
+//go:noescape
+func residualAVX2(r *float32, abs *float32, signs *byte, v *float32, c *float32, eights int)
+
+// portionsAVX2 sets a to abs ÷ length, rounded to float32, and returns the greatest, for 8·eights components ≥ 0, eights ≥ 1. None is NaN.
+//
+//go:noescape
+func portionsAVX2(a *float64, abs *float32, length float32, eights int) float32
+
+// quantizeAVX2 sets l = min(top, ⌊factor·a + 1e−5⌋) for 8·eights components, eights ≥ 1: products are abs·(l + ½), rounded to float32, and levels l, or top − l where r < 0.
+//
+//go:noescape
+func quantizeAVX2(levels *byte, products *float32, a *float64, r *float32, abs *float32, factor float64, top float64, eights int)

@@ -1843,3 +1843,121 @@ projectOut:
 	JNZ          projectOut
 	VZEROUPPER
 	RET
+
+// func residualAVX2(r *float32, abs *float32, signs *byte, v *float32, c *float32, eights int)
+// Requires: AVX, AVX2
+TEXT ·residualAVX2(SB), NOSPLIT, $0-48
+	MOVQ         r+0(FP), AX
+	MOVQ         abs+8(FP), CX
+	MOVQ         signs+16(FP), DX
+	MOVQ         v+24(FP), BX
+	MOVQ         c+32(FP), SI
+	MOVQ         eights+40(FP), DI
+	MOVL         $0x7fffffff, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VXORPS       Y1, Y1, Y1
+
+residualLoop:
+	VMOVUPS   (BX), Y2
+	VSUBPS    (SI), Y2, Y2
+	VMOVUPS   Y2, (AX)
+	VANDPS    Y0, Y2, Y3
+	VMOVUPS   Y3, (CX)
+	VCMPPS    $0x1e, Y1, Y2, Y2
+	VMOVMSKPS Y2, R8
+	MOVB      R8, (DX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, BX
+	ADDQ      $0x20, SI
+	INCQ      DX
+	DECQ      DI
+	JNZ       residualLoop
+	VZEROUPPER
+	RET
+
+// func portionsAVX2(a *float64, abs *float32, length float32, eights int) float32
+// Requires: AVX, SSE
+TEXT ·portionsAVX2(SB), NOSPLIT, $0-36
+	MOVQ         a+0(FP), AX
+	MOVQ         abs+8(FP), CX
+	VBROADCASTSS length+16(FP), Y0
+	MOVQ         eights+24(FP), DX
+	VXORPS       Y1, Y1, Y1
+
+portionsLoop:
+	VMOVUPS      (CX), Y2
+	VDIVPS       Y0, Y2, Y2
+	VMAXPS       Y2, Y1, Y1
+	VCVTPS2PD    X2, Y3
+	VEXTRACTF128 $0x01, Y2, X2
+	VCVTPS2PD    X2, Y2
+	VMOVUPD      Y3, (AX)
+	VMOVUPD      Y2, 32(AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x40, AX
+	DECQ         DX
+	JNZ          portionsLoop
+	VEXTRACTF128 $0x01, Y1, X0
+	VMAXPS       X0, X1, X1
+	VPERMILPS    $0x4e, X1, X0
+	VMAXPS       X0, X1, X1
+	VPERMILPS    $0xb1, X1, X0
+	VMAXPS       X0, X1, X1
+	MOVSS        X1, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func quantizeAVX2(levels *byte, products *float32, a *float64, r *float32, abs *float32, factor float64, top float64, eights int)
+// Requires: AVX, AVX2
+TEXT ·quantizeAVX2(SB), NOSPLIT, $0-64
+	MOVQ         levels+0(FP), AX
+	MOVQ         products+8(FP), CX
+	MOVQ         a+16(FP), DX
+	MOVQ         r+24(FP), BX
+	MOVQ         abs+32(FP), SI
+	MOVQ         eights+56(FP), DI
+	VBROADCASTSD factor+40(FP), Y0
+	VBROADCASTSD top+48(FP), Y1
+	MOVQ         $0x3ee4f8b588e368f1, R8
+	VMOVQ        R8, X2
+	VBROADCASTSD X2, Y2
+	MOVL         $0x3f000000, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+	VXORPS       Y4, Y4, Y4
+	VCVTTPD2DQY  Y1, X5
+	VPBROADCASTD X5, Y5
+
+quantizeLoop:
+	VMULPD       (DX), Y0, Y6
+	VADDPD       Y2, Y6, Y6
+	VMINPD       Y1, Y6, Y6
+	VCVTTPD2DQY  Y6, X6
+	VMULPD       32(DX), Y0, Y7
+	VADDPD       Y2, Y7, Y7
+	VMINPD       Y1, Y7, Y7
+	VCVTTPD2DQY  Y7, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VCVTDQ2PS    Y6, Y7
+	VADDPS       Y3, Y7, Y7
+	VMULPS       (SI), Y7, Y7
+	VMOVUPS      Y7, (CX)
+	VMOVUPS      (BX), Y7
+	VCMPPS       $0x11, Y4, Y7, Y7
+	VPAND        Y5, Y7, Y7
+	VPXOR        Y7, Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPACKSSDW    X7, X6, X6
+	VPACKUSWB    X6, X6, X6
+	VMOVQ        X6, (AX)
+	ADDQ         $0x40, DX
+	ADDQ         $0x20, BX
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, CX
+	ADDQ         $0x08, AX
+	DECQ         DI
+	JNZ          quantizeLoop
+	VZEROUPPER
+	RET
