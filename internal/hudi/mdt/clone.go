@@ -2,6 +2,7 @@ package mdt
 
 import (
 	"reflect"
+	"sync"
 	"time"
 )
 
@@ -26,7 +27,7 @@ func deepCopy(v reflect.Value) reflect.Value {
 		c.Elem().Set(deepCopy(v.Elem()))
 		return c
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
+		if flat(v.Type()) {
 			return v
 		}
 		c := reflect.New(v.Type()).Elem()
@@ -53,9 +54,12 @@ func deepCopy(v reflect.Value) reflect.Value {
 		if v.IsNil() {
 			return v
 		}
-		c := reflect.MakeMapWithSize(v.Type(), v.Len())
+		c, whole := reflect.MakeMapWithSize(v.Type(), v.Len()), flat(v.Type().Elem())
 		for k, e := range v.Seq2() {
-			c.SetMapIndex(k, deepCopy(e))
+			if !whole {
+				e = deepCopy(e)
+			}
+			c.SetMapIndex(k, e)
 		}
 		return c
 	}
@@ -65,8 +69,28 @@ func deepCopy(v reflect.Value) reflect.Value {
 // flat says that a value of a type is copied whole by an assignment.
 func flat(t reflect.Type) bool {
 	switch t.Kind() {
-	case reflect.Pointer, reflect.Struct, reflect.Slice, reflect.Map:
+	case reflect.Pointer, reflect.Slice, reflect.Map:
 		return false
+	case reflect.Struct:
+		return flatStruct(t)
 	}
 	return true
+}
+
+// flats says of struct types whether they are flat: what holds many of them, such as files and covered commits, is copied at once.
+var flats sync.Map
+
+func flatStruct(t reflect.Type) bool {
+	if known, ok := flats.Load(t); ok {
+		return known.(bool)
+	}
+	is := t == reflect.TypeFor[time.Time]()
+	if !is {
+		is = true
+		for i := range t.NumField() {
+			is = is && flat(t.Field(i).Type)
+		}
+	}
+	flats.Store(t, is)
+	return is
 }
