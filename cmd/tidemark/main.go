@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tidemark/internal/hudi/mdt"
 	lockopen "tidemark/internal/lock/open"
 )
 
@@ -129,7 +130,16 @@ func (a *app) lastHint(c *cobra.Command) {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := inner(c, args)
 		var exit *exitError
-		if err == nil || hintOf(err) != "" || errors.Is(err, context.Canceled) || errors.As(err, &exit) {
+		if err == nil || errors.Is(err, context.Canceled) {
+			return err
+		}
+		if hint := hintOf(err); hint != "" {
+			if len(args) > 0 && mdt.Complete(hint, args[0], a.sink) != hint {
+				return &hinted{err: err, hint: mdt.Complete(hint, args[0], a.sink)}
+			}
+			return err
+		}
+		if errors.As(err, &exit) {
 			return err
 		}
 		return &hinted{err: err, hint: fmt.Sprintf("'tidemark status %s' says where the indexes stand", a.named(args[0]))}

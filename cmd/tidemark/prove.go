@@ -72,7 +72,7 @@ func (a *app) proveCheck(ctx context.Context, url, file string) error {
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return &hinted{err: fmt.Errorf("read certificate: %w", err), hint: "make one: tidemark prove " + url}
+			return &hinted{err: fmt.Errorf("read certificate: %w", err), hint: "make one: tidemark prove " + a.named(url)}
 		}
 		defer func() { _ = f.Close() }()
 		in = f

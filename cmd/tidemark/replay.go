@@ -23,7 +23,7 @@ order, and writes nothing. The lines are those of markers. Covering commits is w
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !plan {
-				return usage(c, &hinted{err: errors.New("--plan is missing: replay writes nothing"), hint: "give --plan; to cover commits: tidemark sync " + args[0]})
+				return usage(c, &hinted{err: errors.New("--plan is missing: replay writes nothing"), hint: "give --plan; to cover commits: tidemark sync " + a.named(args[0])})
 			}
 			for flag, at := range map[string]string{"--from": opt.From, "--to": opt.To} {
 				if err := coverage.CheckInstant(at); at != "" && err != nil {
