@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"tidemark/delta/batch"
@@ -140,14 +139,13 @@ type Follower struct {
 	cfg   FollowConfig
 	turns chan struct{} // a token is held for each pass; waiting is first come, first served
 
-	unknown atomic.Int64 // hints of tables that are not followed
-
 	mu      sync.Mutex // guards what follows
 	tables  map[string]*followed
 	byKey   map[string]*followed
 	ctx     context.Context // of Run; nil before
 	stopped bool
-	strange map[string]bool // paths of hints of tables that are not followed, for the log; at most maxStrange
+	told    map[string]HintCounts // by source
+	strange map[string]bool       // paths of hints of tables that are not followed, for the log; at most maxStrange
 	loops   sync.WaitGroup
 }
 
@@ -309,18 +307,56 @@ func (f *Follower) Hint(h from.Hint) {
 	}
 	f.mu.Lock()
 	t, stopped := f.byKey[from.Key(h.Table)], f.stopped
+	f.count(h.Source, t != nil)
 	f.mu.Unlock()
 	switch {
 	case stopped:
 		endHint(h, refused("the daemon is about to stop", "the next start looks at every table"))
 	case t == nil:
-		f.unknown.Add(1)
 		f.warnUnknown(h.Table)
 		endHint(h, &storage.Error{Op: "find table", Path: h.Table, Hint: "the configuration does not name this path: add the table, or the path to its aliases",
 			Err: storage.ErrNotFound})
 	default:
 		t.hint(h)
 	}
+}
+
+// HintCounts are the hints of one source.
+type HintCounts struct {
+	// Known named a table that is followed, Unknown did not.
+	Known, Unknown int64
+}
+
+// count counts a hint. f.mu is held.
+func (f *Follower) count(source string, known bool) {
+	if f.told == nil {
+		f.told = map[string]HintCounts{}
+	}
+	c := f.told[source]
+	if known {
+		c.Known++
+	} else {
+		c.Unknown++
+	}
+	f.told[source] = c
+}
+
+// Hints counts what a source told of.
+func (f *Follower) Hints(source string) HintCounts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.told[source]
+}
+
+// Unknown counts the hints that named a table that is not followed, of all sources.
+func (f *Follower) Unknown() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := int64(0)
+	for _, c := range f.told {
+		n += c.Unknown
+	}
+	return n
 }
 
 // maxStrange bounds the paths that are logged as not followed.

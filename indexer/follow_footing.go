@@ -1,17 +1,14 @@
 package indexer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"tidemark/coverage"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
@@ -110,48 +107,4 @@ func (t *followed) foot(ctx context.Context, f *footing) error {
 	}
 	f.print, t.footing = print, f
 	return nil
-}
-
-// withdraw takes back what was said of a table that could not be looked at, or is not there: neither a state nor a lag from before holds.
-// Without an index the table itself has the state.
-func (t *followed) withdraw(o outcome) {
-	state, reason := coverage.StateStalled, fmt.Sprintf("the table cannot be looked at: %v", o.err)
-	if errors.Is(o.err, storage.ErrNotFound) {
-		state = coverage.StateAbsent
-		reason = cmp.Or(o.text, reason)
-	}
-	all := t.snapshot().Indexes
-	if len(all) == 0 {
-		all = []coverage.IndexStatus{{Table: t.cfg.name()}}
-	}
-	for i, s := range all {
-		all[i] = coverage.IndexStatus{Table: s.Table, Index: s.Index, Generation: s.Generation, State: state, Reason: reason,
-			Next: storage.Hint(o.err), Gaps: []coverage.Gap{}}
-	}
-	t.standing(all)
-	t.f.cfg.Observer.State(t.cfg.name(), all)
-}
-
-// leastAge is how much longer than its interval a table may be called fresh without another look, which takes its time, too.
-const leastAge = 2 * time.Second
-
-// bound is how old the look may be that a table is called fresh by.
-func (t *followed) bound() time.Duration {
-	interval := t.interval()
-	return interval + max(interval/2, leastAge)
-}
-
-// withhold makes a view claim nothing that no look has confirmed for too long: its store does not answer, or a pass takes long.
-func (v *TableView) withhold(bound time.Duration) {
-	age := time.Since(v.confirmed)
-	if !v.Fresh || age <= bound {
-		return
-	}
-	v.Fresh = false
-	if v.Reason == "" {
-		v.Reason = fmt.Sprintf("not called fresh: the last look that has ended began %v ago", age.Round(time.Second))
-	}
-	for i := range v.Indexes {
-		v.Indexes[i].Fresh = false
-	}
 }

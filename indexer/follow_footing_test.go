@@ -148,11 +148,16 @@ func TestFollowClaimsNothingWithoutALook(t *testing.T) {
 			time.Sleep(8 * time.Second)
 			synctest.Wait()
 			v := f.view("/t")
-			if v.Fresh || v.Indexes[0].Fresh || v.Reason == "" {
+			if v.Fresh || v.Indexes[0].Fresh || v.Reason == "" || v.State != coverage.StateStalled || v.Indexes[0].State != v.State {
 				t.Errorf("hangs %v: fresh %v, state %s: %s", hangs, v.Fresh, v.State, v.Reason)
 			}
-			if !hangs && metrics.state() != coverage.StateStalled {
-				t.Errorf("metrics say %s", metrics.state())
+			time.Sleep(time.Second) // how often a turn is looked after
+			synctest.Wait()
+			if metrics.state() != coverage.StateStalled || !v.Trouble() {
+				t.Errorf("hangs %v: metrics say %s", hangs, metrics.state())
+			}
+			if ok, why := f.Ready(); !ok {
+				t.Errorf("not ready: %s", why)
 			}
 			st.broken.Store(false)
 			time.Sleep(time.Minute)

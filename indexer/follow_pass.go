@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,47 +35,71 @@ type outcome struct {
 type watched struct {
 	t     *followed
 	hints []from.Hint
+	began time.Time
 	timer *time.Timer
 
-	mu   sync.Mutex // guards what follows
-	slot bool       // it has one of the follower's turns
-	told bool       // the hints have been told that the store does not answer
-	over bool
+	mu      sync.Mutex // guards what follows
+	slot    bool       // it has one of the follower's turns
+	told    bool       // the hints have been told that the store does not answer
+	doubted bool       // what a status said was taken back meanwhile
+	over    bool
 }
 
-// watch begins to look after a turn: a table whose store does not answer gives its turn to another one and ends what waits for it.
-func (t *followed) watch(hints []from.Hint) *watched {
-	w := &watched{t: t, hints: hints}
-	every := max(t.f.cfg.Stuck/3, time.Millisecond)
+// watchEvery is how often a turn is looked after.
+const watchEvery = time.Second
+
+// watch begins to look after a turn: a table whose store does not answer gives its turn to another one and ends what waits for it, and what was
+// said of the table is taken back when it is too old.
+func (t *followed) watch(hints []from.Hint, began time.Time) *watched {
+	w := &watched{t: t, hints: hints, began: began}
+	every := max(min(t.f.cfg.Stuck/3, watchEvery), time.Millisecond)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer = time.AfterFunc(every, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.over {
-			return
-		}
-		w.timer.Reset(every)
-		meter := t.openMeter()
-		if meter == nil {
-			return
-		}
-		if stuck := meter.Stuck(time.Now()); stuck >= t.f.cfg.Stuck {
-			w.release()
-			err := &storage.Error{Op: "follow table", Path: t.cfg.URL, Hint: "look at the store; the table goes on by itself when it answers",
-				Err: fmt.Errorf("its store has not answered for %v", stuck.Round(time.Second))}
-			t.say(func(v *TableView) { v.Reason, v.Error = err.Error(), err.Error() })
-			left, _ := t.take()
-			if w.told {
-				w.hints = nil
-			}
-			for _, h := range append(w.hints, left...) {
-				endHint(h, err)
-			}
-			w.told = true
+		if !w.over {
+			w.timer.Reset(every)
+			w.check(time.Now())
 		}
 	})
 	return w
+}
+
+// check looks after the turn. w.mu is held.
+func (w *watched) check(now time.Time) {
+	t := w.t
+	silent := now.Sub(w.began) // while it is being opened nobody counts its calls
+	if meter := t.openMeter(); meter != nil {
+		silent = meter.Stuck(now)
+	}
+	if silent < t.f.cfg.Stuck {
+		t.mu.Lock()
+		state, reason, doubted := t.doubt(now)
+		t.mu.Unlock()
+		if doubted {
+			w.doubted = true
+			t.say(func(v *TableView) { v.Reason = cmp.Or(v.Reason, reason) })
+			t.replace(state, reason, "")
+		}
+		return
+	}
+	w.release()
+	err := &storage.Error{Op: "follow table", Path: t.cfg.URL, Hint: "look at the store; the table goes on by itself when it answers",
+		Err: fmt.Errorf("its store has not answered for %v", silent.Round(time.Second))}
+	if !w.told {
+		t.f.cfg.Log.Warn("store does not answer", "table", t.cfg.name(), "error", err)
+	}
+	t.say(func(v *TableView) { v.Reason, v.Error = err.Error(), err.Error() })
+	t.replace(coverage.StateStalled, err.Error(), err.Hint)
+	left, _ := t.take()
+	if w.told {
+		w.hints = nil
+	}
+	for _, h := range append(w.hints, left...) {
+		endHint(h, err)
+	}
+	w.told, w.doubted = true, true
 }
 
 // openMeter is the store as it is now, for another goroutine than the loop's.
@@ -105,14 +130,14 @@ func (w *watched) release() {
 	}
 }
 
-// end ends the watch and says whether the hints are still to be told.
-func (w *watched) end() bool {
+// end ends the watch and says whether the hints have been told already, and whether what was said of the table was taken back.
+func (w *watched) end() (told, doubted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
 	w.timer.Stop()
 	w.release()
-	return !w.told
+	return w.told, w.doubted
 }
 
 // look looks at the table and makes a pass if there is anything to do. loop is the loop's context, which says that no new pass is to
@@ -145,6 +170,9 @@ func (t *followed) look(ctx, loop context.Context, w *watched, whole bool) (o ou
 	case err == nil && d.any && !t.f.cfg.Owns(d.name):
 		o = outcome{waits: true, standby: elsewhere, text: "stands by: the table is " + elsewhere + "'s"}
 	case err == nil && d.any:
+		t.mu.Lock()
+		t.working = d.work
+		t.mu.Unlock()
 		o = t.pass(ctx, loop, w)
 	default:
 		o = d.outcome
@@ -277,7 +305,8 @@ func (t *followed) pass(ctx, parent context.Context, w *watched) outcome {
 
 // status asks where the indexes stand and tells it.
 func (t *followed) status(ctx context.Context, o *outcome) {
-	all, err := coverage.Status(ctx, t.deps())
+	began := time.Now()
+	all, err := coverage.Status(ctx, t.at(t.place))
 	if err != nil {
 		o.err = errors.Join(o.err, err)
 		return
@@ -285,6 +314,9 @@ func (t *followed) status(ctx context.Context, o *outcome) {
 	t.statusAt = time.Now()
 	for i := range all {
 		all[i].Table = t.cfg.name()
+	}
+	if all[0].Index == nil && all[0].State != coverage.StateAbsent { // waiting for an index would lead nowhere
+		o.text = all[0].Reason
 	}
 	var missing []string
 	for _, name := range t.cfg.Indexes {
@@ -295,7 +327,7 @@ func (t *followed) status(ctx context.Context, o *outcome) {
 	if t.missing = ""; len(missing) > 0 {
 		t.missing = "the configuration names indexes that are not there: " + strings.Join(missing, ", ")
 	}
-	t.standing(all)
+	t.standing(all, began)
 	t.f.cfg.Observer.State(t.cfg.name(), all)
 }
 
@@ -308,6 +340,7 @@ type dueness struct {
 	name    string // hoodie.table.name
 	any     bool
 	decided bool
+	work    work
 	rests   *footing // set without an error
 }
 
@@ -355,6 +388,7 @@ func (t *followed) due(ctx context.Context) (dueness, error) {
 		return dueness{}, err
 	}
 	d := dueness{name: l.table.Props.Name, rests: restsOn(t.place, st, l.table.Props), any: len(fresh) > 0 || st.Intent != nil, decided: decided(st)}
+	d.work = workOf(all)
 	for _, c := range all {
 		if err := l.check(ctx, c); err != nil {
 			return dueness{}, err

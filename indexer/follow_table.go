@@ -59,6 +59,7 @@ type followed struct {
 	hints   []from.Hint
 	noticed map[string]time.Time
 	whole   bool // the next look is to be a whole one
+	working work // what the turn under way is at
 	view    TableView
 	passed  chan struct{} // closed and replaced when a look or pass has ended
 }
@@ -66,7 +67,7 @@ type followed struct {
 func newFollowed(f *Follower, cfg TableConfig) *followed {
 	return &followed{f: f, cfg: cfg, ended: make(chan struct{}), woken: make(chan struct{}, 1), attempts: map[string]int{},
 		noticed: map[string]time.Time{}, passed: make(chan struct{}),
-		view: TableView{Name: cfg.name(), URL: cfg.URL, Reason: "not looked at yet"}}
+		view: TableView{Name: cfg.name(), URL: cfg.URL, Sink: cfg.Sink, Reason: "not looked at yet"}}
 }
 
 // stop ends the loop. f.mu is held.
@@ -185,11 +186,15 @@ func (t *followed) turn(ctx context.Context) time.Duration {
 		grace := time.AfterFunc(t.f.cfg.Grace, cancel)
 		context.AfterFunc(work, func() { grace.Stop() })
 	})()
-	w := t.watch(hints)
+	w := t.watch(hints, began)
 	o := t.look(work, ctx, w, whole)
-	if !w.end() { // the hints have been told already
+	told, doubted := w.end()
+	if told {
 		hints = nil
 	}
+	t.mu.Lock()
+	t.working.n = 0
+	t.mu.Unlock()
 	for _, h := range hints {
 		endHint(h, o.err)
 	}
@@ -201,8 +206,11 @@ func (t *followed) turn(ctx context.Context) time.Duration {
 	t.f.cfg.Observer.Pass(t.cfg.name(), failed, took)
 	if saw := !t.statusAt.Before(began); o.err != nil && ctx.Err() == nil && (!saw || o.waits && errors.Is(o.err, storage.ErrNotFound)) {
 		t.withdraw(o)
-	} else if saw || o.err == nil && t.calm {
+	} else if !saw && o.err == nil && t.calm {
 		t.say(func(v *TableView) { v.confirmed = began })
+	}
+	if doubted && o.err == nil { // what was said meanwhile may have come after this look's status
+		t.calm, o.more = false, true
 	}
 	t.settle(o, took)
 	t.mu.Lock()
@@ -256,7 +264,10 @@ func (t *followed) spread(d time.Duration) time.Duration {
 	return d - d/10*time.Duration(h.Sum32()%100)/100
 }
 
-// deps is the table for coverage.
-func (t *followed) deps() coverage.Deps {
-	return coverage.Deps{Place: t.place, Table: t.cfg.URL, ZoneOffset: t.cfg.ZoneOffset, Known: &t.known}
+// at is the table, opened at a place, for coverage.
+func (t *followed) at(place mdt.Place) coverage.Deps {
+	return coverage.Deps{Place: place, Table: t.cfg.URL, Sink: t.cfg.Sink, ZoneOffset: t.cfg.ZoneOffset, Known: &t.known}
 }
+
+// complete names the table in commands that are proposed without it.
+func (t *followed) complete(text string) string { return mdt.Complete(text, t.cfg.URL, t.cfg.Sink) }

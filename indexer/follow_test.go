@@ -242,7 +242,7 @@ func TestHintsCollapse(t *testing.T) {
 				}
 			}})
 		}
-		f.Hint(source.Hint{Table: "/other", Done: func(err error) {
+		f.Hint(source.Hint{Source: "kafka", Table: "/other", Done: func(err error) {
 			if errors.Is(err, storage.ErrNotFound) {
 				unknown.Add(1)
 			}
@@ -251,7 +251,7 @@ func TestHintsCollapse(t *testing.T) {
 		if n := f.view("/t").Looks - before; n > 3 {
 			t.Errorf("%d looks for one commit", n)
 		}
-		if told.Load() != 12_000 || unknown.Load() != 1 || f.Unknown() != 1 {
+		if told.Load() != 12_000 || unknown.Load() != 1 || f.Unknown() != 1 || f.Hints("kafka") != (indexer.HintCounts{Unknown: 1}) {
 			t.Errorf("told %d of 12000 (%d refused), %d of unknown tables", told.Load(), refused.Load(), unknown.Load())
 		}
 		if len(seen.covered) != 1 || !coveredOf(t, l.st)[i.Requested] {
@@ -458,13 +458,26 @@ func (h *hung) List(ctx context.Context, dir string) ([]storage.Info, error) {
 	return h.Store.List(ctx, dir)
 }
 
+// only tells an observer of one table.
+type only struct {
+	*told
+	table string
+}
+
+func (o only) State(table string, all []coverage.IndexStatus) {
+	if table == o.table {
+		o.told.State(table, all)
+	}
+}
+
 // A store that does not answer takes nobody else's turn, hints of its table are told so, and the end of the daemon is not held up.
 func TestStuckTable(t *testing.T) {
 	t.Parallel()
 	stuck, other := late(t, "mor_basic"), late(t, "cow_basic")
 	inBubble(t, func(t *testing.T) {
 		h := &hung{Store: stuck.st, release: make(chan struct{})}
-		f := launch(t, indexer.FollowConfig{Passes: 1}, map[string]storage.Store{"/stuck": h, "/ok": other.st})
+		metrics := &told{}
+		f := launch(t, indexer.FollowConfig{Passes: 1, Observer: only{metrics, "/stuck"}}, map[string]storage.Store{"/stuck": h, "/ok": other.st})
 		synctest.Wait()
 		stuck.commit(t)
 		h.on.Store(true)
@@ -477,8 +490,12 @@ func TestStuckTable(t *testing.T) {
 				t.Errorf("told %v", err)
 			}
 		}
-		if v := f.view("/stuck"); !strings.Contains(v.Reason, "has not answered") {
+		v := f.view("/stuck")
+		if !strings.Contains(v.Reason, "has not answered") || v.State != coverage.StateStalled || v.Fresh || v.Indexes[0].Fresh || v.Indexes[0].LagInstants != nil {
 			t.Errorf("stuck: %+v", v)
+		}
+		if metrics.state() != coverage.StateStalled {
+			t.Errorf("metrics say %s of a store that does not answer", metrics.state())
 		}
 		i := other.commit(t)
 		time.Sleep(11 * time.Second)
@@ -492,6 +509,77 @@ func TestStuckTable(t *testing.T) {
 			t.Errorf("end after %v: %v", time.Since(began), err)
 		}
 		close(h.release)
+	})
+}
+
+// slow is a store whose reads of data take long once it is told so.
+type slow struct {
+	storage.Store
+	on atomic.Bool
+}
+
+func (s *slow) ReadRange(ctx context.Context, p string, off, n int64) ([]byte, error) {
+	if s.on.Load() && strings.HasSuffix(p, ".parquet") {
+		time.Sleep(5 * time.Second)
+	}
+	return s.Store.ReadRange(ctx, p, off, n)
+}
+
+// While a pass takes long, nobody is told for longer than an interval and a half that the table is fresh as it was: neither the view nor the metrics.
+func TestLongPassIsNotFresh(t *testing.T) {
+	t.Parallel()
+	l := late(t, "cow_basic")
+	inBubble(t, func(t *testing.T) {
+		metrics, st := &told{}, &slow{Store: l.st}
+		f := launch(t, indexer.FollowConfig{Observer: metrics, Interval: 4 * time.Second}, map[string]storage.Store{"/t": st})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if v := f.view("/t"); !v.Fresh {
+			t.Fatalf("before: %+v", v)
+		}
+		l.commit(t)
+		st.on.Store(true)
+		f.Hint(source.Hint{Table: "/t"})
+		began := time.Now()
+		seen := map[coverage.State]bool{}
+		for !f.view("/t").Fresh || time.Since(began) < 8*time.Second {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			v := f.view("/t")
+			seen[v.State] = true
+			if time.Since(began) > 8*time.Second && !v.Fresh && (v.State == coverage.StateFresh || metrics.state() == coverage.StateFresh) {
+				t.Fatalf("after %v: state %s, metrics %s: %+v", time.Since(began), v.State, metrics.state(), v)
+			}
+			if s := v.Indexes[0]; v.State == coverage.StateCatchingUp && (*s.LagInstants != 1 || s.OldestUncovered == nil || !strings.Contains(s.Reason, "being covered since")) {
+				t.Fatalf("%+v", s)
+			}
+			if time.Since(began) > 10*time.Minute {
+				t.Fatalf("no end: %+v", v)
+			}
+		}
+		if time.Since(began) < 9*time.Second || !seen[coverage.StateCatchingUp] || seen[coverage.StateStalled] || metrics.state() != coverage.StateFresh {
+			t.Errorf("it took %v, seen %v, metrics %s", time.Since(began), seen, metrics.state())
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A table that can carry no index is not one whose index is waited for.
+func TestUnsupportedIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	st := store(t, "v6")
+	inBubble(t, func(t *testing.T) {
+		f := launch(t, indexer.FollowConfig{}, map[string]storage.Store{"/v6": st})
+		synctest.Wait()
+		v := f.view("/v6")
+		if v.State != coverage.StateUnsupported || !strings.Contains(v.Reason, "table version 6") || v.Fresh || !v.Trouble() {
+			t.Errorf("state %s: %s", v.State, v.Reason)
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -18,6 +18,8 @@ import (
 type TableView struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
+	// Sink is the place beside the table where its indexes lie; "" for inside.
+	Sink string `json:"sink,omitempty"`
 	// State is the worst of its indexes' states; "" before the first look.
 	State coverage.State `json:"state"`
 	// Fresh is only said by a look that began about one interval ago at most.
@@ -91,6 +93,15 @@ func Worst(all []coverage.IndexStatus) (coverage.State, bool) {
 	return order[at], fresh
 }
 
+// Trouble says that no look or pass will make the table fresh before somebody acts, or its store answers again.
+func (v TableView) Trouble() bool {
+	switch v.State {
+	case coverage.StateUnsupported, coverage.StateAbsent, coverage.StateHandedOver, coverage.StateFailClosed, coverage.StateBlocked, coverage.StateStalled:
+		return true
+	}
+	return v.Error != ""
+}
+
 func (t *followed) say(fn func(v *TableView)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +121,7 @@ func (t *followed) settle(o outcome, _ time.Duration) {
 			if v.Reason == "" {
 				v.Reason = v.Error
 				if h := storage.Hint(o.err); h != "" {
-					v.Reason += "; " + h
+					v.Reason += "; " + t.complete(h)
 				}
 			}
 		}
@@ -122,10 +133,11 @@ func (t *followed) settle(o outcome, _ time.Duration) {
 	})
 }
 
-// standing notes where the indexes stand.
-func (t *followed) standing(all []coverage.IndexStatus) {
+// standing notes where the indexes stand, as a look found that began at a moment.
+func (t *followed) standing(all []coverage.IndexStatus, began time.Time) {
 	t.say(func(v *TableView) {
 		now := time.Now()
+		v.confirmed = began
 		before := v.State
 		v.Indexes, v.StatusAt = all, now
 		v.State, v.Fresh = Worst(all)
@@ -184,7 +196,7 @@ func (t *followed) snapshot() TableView {
 	if v.Indexes == nil {
 		v.Indexes = []coverage.IndexStatus{}
 	}
-	v.withhold(t.bound())
+	t.withhold(&v)
 	return v
 }
 
@@ -212,9 +224,6 @@ func (f *Follower) Table(name string) (TableView, bool) {
 	}
 	return t.snapshot(), true
 }
-
-// Unknown counts the hints that named a table that is not followed.
-func (f *Follower) Unknown() int64 { return f.unknown.Load() }
 
 // Ready says whether every table has been looked at once, with whatever result; else which has not.
 func (f *Follower) Ready() (bool, string) {
@@ -335,7 +344,7 @@ func (f *Follower) covers(ctx context.Context, t *followed, index, instant strin
 	}
 	r := &coverage.WaitResult{}
 	for _, name := range names {
-		if r, err = coverage.Wait(ctx, coverage.Deps{Place: place, Table: t.cfg.URL, ZoneOffset: t.cfg.ZoneOffset, Known: &t.known}, coverage.WaitRequest{Index: name, Covers: instant}); err != nil || !r.Covered {
+		if r, err = coverage.Wait(ctx, t.at(place), coverage.WaitRequest{Index: name, Covers: instant}); err != nil || !r.Covered {
 			break
 		}
 	}

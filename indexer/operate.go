@@ -103,8 +103,8 @@ func Retry(ctx context.Context, place mdt.Place, instant string) (*Decisions, er
 	})
 }
 
-// maxReason bounds the text that the state keeps of a decision, in bytes.
-const maxReason = 1000
+// MaxReason bounds the text that the state keeps of a decision, in bytes.
+const MaxReason = 1000
 
 // Skip lets later commits be marked although one completed data write is not, for a reason that is kept. The commit stays uncovered and the
 // frontier where it is: the index is not fresh until it is covered, by Retry or by a reconcile. instant is its requested or completion
@@ -114,8 +114,8 @@ func Skip(ctx context.Context, place mdt.Place, instant, reason string) (*Decisi
 	refuse := func(why, hint string) error {
 		return &storage.Error{Op: "skip", Path: instant, Err: fmt.Errorf("%s: %w", why, storage.ErrRefused), Hint: hint}
 	}
-	if reason == "" || len(reason) > maxReason {
-		return nil, refuse(fmt.Sprintf("a reason of 1 to %d bytes is needed", maxReason), "say why, for those who read it later: --reason TEXT")
+	if reason == "" || len(reason) > MaxReason {
+		return nil, refuse(fmt.Sprintf("a reason of 1 to %d bytes is needed", MaxReason), "say why, for those who read it later: --reason TEXT")
 	}
 	i, err := find(ctx, place, instant)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 type Hint struct {
 	// Table is the table's path as the source named it: with or without scheme, see Key.
 	Table string
+	// Source names who brought it, for what is counted: the Name of a Source, or "http". "" for nobody who counts.
+	Source string
 	// Instant is the requested time of the commit; "" if the source does not say.
 	Instant string
 	// Trace is the W3C traceparent of the writer's trace; "" if there is none.

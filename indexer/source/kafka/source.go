@@ -134,7 +134,7 @@ func (s *Source) take(r *kgo.Record, now time.Time, deliver func(source.Hint)) {
 		done()
 		return
 	}
-	deliver(source.Hint{Table: c.BasePath, Instant: c.CommitTime, Trace: traceOf(r.Headers), Received: now, Done: func(err error) {
+	deliver(source.Hint{Source: s.Name(), Table: c.BasePath, Instant: c.CommitTime, Trace: traceOf(r.Headers), Received: now, Done: func(err error) {
 		// A pass that was stopped half-way says nothing: the message is read again by who owns the partition next.
 		if !errors.Is(err, context.Canceled) {
 			done()
