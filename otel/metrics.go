@@ -82,7 +82,7 @@ var Metrics = []Metric{
 	{Name: lastSuccess, Kind: Gauge, Labels: []string{"table"}, Help: "When a pass over the table last ended without failure, as Unix time."},
 	{Name: sourceUp, Kind: Gauge, Labels: []string{"source"}, Help: "1 while a source of hints is connected, 0 while it is not."},
 	{Name: sourceHints, Kind: Counter, Labels: []string{"source", "result"},
-		Values: []string{"hint", "empty", "oversized", "not_json", "not_commit", "batch", "let_go", "given_up"},
+		Values: []string{"hint", "unknown", "empty", "oversized", "not_json", "not_commit", "batch", "refused", "let_go", "given_up"},
 		Help:   "Messages of a source of hints, by what became of them: docs/metrics.md says what each result means."},
 	{Name: buildInfo, Kind: Gauge, Labels: []string{"version"}, Help: "1, with the program's version."},
 }

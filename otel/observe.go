@@ -149,9 +149,9 @@ func (t *Telemetry) Searched(x search.Searched) {
 	s.add(searchKeyMismatch, float64(x.Stats.FetchKeyMismatch), x.Table, x.Index)
 }
 
-// SearchCache has the state of the searches' cache asked for whenever metrics are collected. Call it before the first collection.
+// SearchCache has the state of the searches' cache asked for whenever metrics are collected.
 func (t *Telemetry) SearchCache(c *search.Cache) {
-	t.series.before = append(t.series.before, func() {
+	t.series.ask(func() {
 		st := c.Stats()
 		t.series.set(searchCacheBytes, float64(st.Bytes))
 		t.series.set(searchCache, float64(st.Hits), "hit")
@@ -179,9 +179,9 @@ type SourceState struct {
 	Messages map[string]int64
 }
 
-// Source has a source's state asked for whenever metrics are collected. Call it before the first collection.
+// Source has a source's state asked for whenever metrics are collected.
 func (t *Telemetry) Source(name string, state func() SourceState) {
-	t.series.before = append(t.series.before, func() {
+	t.series.ask(func() {
 		st := state()
 		t.series.set(sourceUp, one(st.Connected), name)
 		for result, n := range st.Messages {

@@ -42,6 +42,13 @@ func newSeries(now func() time.Time) *series {
 	return &series{now: now, since: now(), points: map[string]map[string]*point{}}
 }
 
+// ask has a function called before each collection, which may be under way.
+func (s *series) ask(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = append(s.before, fn)
+}
+
 // at returns a series, which is made if it is new. The lock is held.
 func (s *series) at(metric string, labels []string) *point {
 	all := s.points[metric]
@@ -121,7 +128,10 @@ func (s *series) dropTable(table string) {
 
 // Produce implements metric.Producer: everything, in the order of Metrics and of labels.
 func (s *series) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
-	for _, fn := range s.before {
+	s.mu.Lock()
+	before := slices.Clone(s.before)
+	s.mu.Unlock()
+	for _, fn := range before {
 		fn()
 	}
 	s.mu.Lock()

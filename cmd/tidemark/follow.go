@@ -69,12 +69,12 @@ func (a *app) daemon(ctx context.Context, l *config.Loaded, reload func() (*conf
 	if err != nil {
 		return err
 	}
-	messages.tell(telemetry)
 	cfg := followConfig(l, places, log, &teller{app: a}, telemetry)
 	cfg.Owns, cfg.Forget = messages.owns, telemetry.Forget
 	if f, err = indexer.NewFollower(cfg, tablesOf(l.Tables)); err != nil {
 		return err
 	}
+	messages.tell(telemetry, f)
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -96,6 +96,7 @@ func (a *app) daemon(ctx context.Context, l *config.Loaded, reload func() (*conf
 		cache := search.NewCache(0)
 		telemetry.SearchCache(cache)
 		server := httpapi.New(httpapi.Config{Follower: f, Metrics: telemetry.Handler(), Searches: telemetry, Cache: cache, Secret: l.HTTP.Secret, BodyLimit: int64(l.HTTP.BodyLimit), Rate: l.HTTP.Rate, MaxWait: l.HTTP.MaxWait, Log: log})
+		tellHTTP(telemetry, f, server)
 		running.Go(func() {
 			if err := server.Serve(ctx, listener); err != nil {
 				serverErr <- err

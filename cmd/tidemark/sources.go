@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
 
 	"tidemark/indexer"
 	"tidemark/indexer/source"
 	"tidemark/indexer/source/kafka"
 	"tidemark/internal/config"
+	"tidemark/internal/httpapi"
 	"tidemark/otel"
 )
 
@@ -46,21 +48,32 @@ func (m messages) owns(name string) bool {
 }
 
 // tell has telemetry ask for the source's state.
-func (m messages) tell(t *otel.Telemetry) {
+func (m messages) tell(t *otel.Telemetry, f *indexer.Follower) {
 	if m.source == nil {
 		return
 	}
 	t.Source(m.source.Name(), func() otel.SourceState {
 		st := m.source.Status()
-		out := otel.SourceState{Connected: st.Connected, Messages: map[string]int64{"let_go": st.Counts.LetGo, "given_up": st.Counts.GivenUp}}
-		aside := int64(0)
-		for reason, n := range st.Counts.SetAside {
-			out.Messages[reason] = n
-			aside += n
-		}
-		out.Messages["hint"] = st.Counts.Messages - aside
+		out := otel.SourceState{Connected: st.Connected, Messages: hintsOf(f, m.source.Name())}
+		out.Messages["let_go"], out.Messages["given_up"] = st.Counts.LetGo, st.Counts.GivenUp
+		maps.Copy(out.Messages, st.Counts.SetAside)
 		return out
 	})
+}
+
+// tellHTTP has telemetry ask for what came to a server's callback.
+func tellHTTP(t *otel.Telemetry, f *indexer.Follower, s *httpapi.Server) {
+	t.Source(httpapi.SourceName, func() otel.SourceState {
+		out := otel.SourceState{Connected: true, Messages: hintsOf(f, httpapi.SourceName)}
+		maps.Copy(out.Messages, s.Callbacks())
+		return out
+	})
+}
+
+// hintsOf is what came from a source and was a hint.
+func hintsOf(f *indexer.Follower, source string) map[string]int64 {
+	n := f.Hints(source)
+	return map[string]int64{"hint": n.Known, "unknown": n.Unknown}
 }
 
 // wakeAll has the follower's tables looked at anew.

@@ -8,13 +8,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"tidemark/coverage"
+	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 	"tidemark/search"
 )
@@ -24,16 +28,22 @@ type answer func(r *http.Request) (int, any, error)
 
 // failure is what is wrong with a request itself.
 type failure struct {
-	code int
-	err  error
-	hint string
+	code  int
+	err   error
+	hint  string
+	where string // the part of the request: "query timeout", "body commitTime", "header HUDI-CALLBACK-KEY"; "" for the whole
 }
 
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
 func bad(code int, hint, format string, args ...any) error {
-	return &failure{code, fmt.Errorf(format, args...), hint}
+	return &failure{code: code, err: fmt.Errorf(format, args...), hint: hint}
+}
+
+// badAt is a 400 that names the part of the request that is wrong.
+func badAt(where, hint, format string, args ...any) error {
+	return &failure{http.StatusBadRequest, fmt.Errorf(format, args...), hint, where}
 }
 
 // codeOf is the status of an error, kind its name, as on the command line.
@@ -91,10 +101,21 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
+	if code == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
 	if code >= 400 && r.Context().Err() == nil {
 		s.cfg.Log.Debug("request refused", "method", r.Method, "path", r.URL.Path, "status", code, "error", err)
 	}
-	write(w, code, map[string]string{"error": oneLine(err.Error()), "hint": hint, "kind": kind})
+	if v, ok := s.cfg.Follower.Table(r.PathValue("t")); ok {
+		hint = mdt.Complete(hint, v.URL, v.Sink)
+	}
+	out := map[string]string{"error": oneLine(err.Error()), "hint": hint, "kind": kind}
+	var f *failure
+	if errors.As(err, &f) && f.where != "" {
+		out["where"] = f.where
+	}
+	write(w, code, out)
 }
 
 // oneLine joins the lines of joined errors.
@@ -120,6 +141,36 @@ func (s *Server) limited(h answer) http.HandlerFunc {
 			return
 		}
 		write(w, code, v)
+	}
+}
+
+// asking refuses a request with keys in its query, or in a form that it sends, that nobody reads: a word spelled wrong must not be taken for one
+// that is left out.
+func asking(h answer, keys ...string) answer {
+	return func(r *http.Request) (int, any, error) {
+		values, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			return 0, nil, badAt("query", "escape what is no letter or digit: a space is %20", "read query: %w", err)
+		}
+		if r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") && len(keys) > 0 && r.Pattern != callbackRoute && r.Pattern != searchRoute {
+			if err := r.ParseForm(); err != nil {
+				return 0, nil, badAt("body", "send key=value, or put it into the URL", "read form: %w", err)
+			}
+			values = r.Form
+		}
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			switch {
+			case !slices.Contains(keys, key):
+				hint := "this takes no query"
+				if len(keys) > 0 {
+					hint = "this takes " + strings.Join(keys, ", ")
+				}
+				return 0, nil, badAt("query "+key, hint, "unknown key %q in the query", key)
+			case len(values[key]) > 1:
+				return 0, nil, badAt("query "+key, "give it once", "%s is given %d times", key, len(values[key]))
+			}
+		}
+		return h(r)
 	}
 }
 

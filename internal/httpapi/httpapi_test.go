@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -33,6 +34,7 @@ type world struct {
 	st   *mem.Store
 	held map[string][]byte
 	last timeline.Instant // the newest commit, which has not come yet
+	f    *indexer.Follower
 }
 
 // serve follows a recorded table at /data/tables/cow_cb, all but its newest commit, and one more that is not there.
@@ -55,7 +57,7 @@ func serve(t *testing.T, cfg httpapi.Config, fn func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Follower = f
+		cfg.Follower, w.f = f, f
 		w.Server = httpapi.New(cfg)
 		if r := w.get("/readyz"); r.Code != http.StatusServiceUnavailable {
 			t.Errorf("ready before the start: %d", r.Code)
@@ -167,7 +169,7 @@ func TestStates(t *testing.T) {
 	serve(t, httpapi.Config{}, func(w *world) {
 		for target, code := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 404, "/v1/tables": 200, "/v1/tables/orders": 200, "/v1/none": 404,
 			"/v1/tables/other/status": 404, "/v1/tables/orders/markers?last=x": 400, "/v1/tables/orders/wait?covers=x": 400, "/v1/tables/orders/wait?covers=20261130021333638&timeout=x": 400,
-			"/v1/tables/orders/markers?index=none": 404, "/v1/tables/orders/pause": 404} {
+			"/v1/tables/orders/markers?index=none": 404, "/v1/tables/orders/pause": 405, "/v1/callback": 405} {
 			w.object(w.get(target), code)
 		}
 		for _, name := range []string{"orders", url.PathEscape("/data/tables/cow_cb"), url.PathEscape("file:///data/tables/cow_cb/")} {
@@ -216,6 +218,9 @@ func TestCallback(t *testing.T) {
 		}
 		if n := w.object(w.get("/v1/tables"), 200)["unknown_hints"]; n != 1.0 {
 			t.Errorf("unknown hints: %v", n)
+		}
+		if n := w.f.Hints(httpapi.SourceName); n.Known != 3 || n.Unknown != 1 {
+			t.Errorf("hints: %+v", n)
 		}
 	})
 }
@@ -296,7 +301,71 @@ func TestBadCallbacks(t *testing.T) {
 		}
 		w.object(w.do("POST", "/v1/callback?wait=soon", w.callback("/data/tables/cow_cb")), 400)
 		w.object(w.do("POST", "/v1/callback?wait=covered&timeout=-1s", w.callback("/data/tables/cow_cb")), 400)
-		w.object(w.do("GET", "/v1/callback", ""), 404)
+	})
+}
+
+// An answer to a malformed request says what is wrong, where, and what to do instead; and each callback that is no hint is counted.
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	t.Parallel()
+	serve(t, httpapi.Config{BodyLimit: 2000}, func(w *world) {
+		good := w.callback("/data/tables/cow_cb")
+		for _, tc := range []struct {
+			method, target, body string
+			code                 int
+			where, text          string
+		}{
+			{"POST", "/v1/callback", "", 400, "body", "the body is empty"},
+			{"POST", "/v1/callback", "[1]", 400, "body", "no JSON object"},
+			{"POST", "/v1/callback", good[:len(good)-5], 400, "body commitActionType", "cut after"},
+			{"POST", "/v1/callback", `{"commitTime":"20261130021333638","tableName":"t"}`, 400, "body basePath", "basePath is missing"},
+			{"POST", "/v1/callback", `{"basePath":"/data/t","tableName":"t"}`, 400, "body commitTime", "commitTime is missing"},
+			{"POST", "/v1/callback", `{"basePath":"/data/t","commitTime":"today"}`, 400, "body commitTime", `"today" is no instant`},
+			{"POST", "/v1/callback", `{"basePath":{"a":1},"commitTime":"20261130021333638"}`, 400, "body basePath", "must be a text, not an object"},
+			{"POST", "/v1/callback", `{"basePath":null,"commitTime":"20261130021333638"}`, 400, "body basePath", "must be a text, not null"},
+			{"POST", "/v1/callback", `{"basePath":"/data/t","commitTime":20261130021333638}`, 400, "body commitTime", "must be a text"},
+			{"POST", "/v1/callback?waits=covered", good, 400, "query waits", `unknown key "waits"`},
+			{"POST", "/v1/callback?wait=soon", good, 400, "query wait", "not known"},
+			{"POST", "/v1/callback?wait=covered&timeout=5", good, 400, "query timeout", "no duration"},
+			{"POST", "/v1/callback?timeout=5s", good, 400, "query wait", "without wait=covered"},
+			{"POST", "/v1/callback?wait=%zz", good, 400, "query", "invalid URL escape"},
+			{"GET", "/v1/tables/orders/wait", "", 400, "query covers", "covers is missing"},
+			{"GET", "/v1/tables/orders/wait?covers=yesterday", "", 400, "query covers", `"yesterday" is no instant`},
+			{"GET", "/v1/tables/orders/wait?covers=20261130021333638&timeout=-1s", "", 400, "query timeout", "no duration"},
+			{"GET", "/v1/tables/orders/wait?covers=20261130021333638&covers=20261130021333639", "", 400, "query covers", "given 2 times"},
+			{"GET", "/v1/tables/orders/markers?lats=3", "", 400, "query lats", "unknown key"},
+			{"GET", "/v1/tables/orders/markers?last=-1", "", 400, "query last", "no number"},
+			{"GET", "/v1/tables?x=1", "", 400, "query x", "unknown key"},
+			{"POST", "/v1/tables/orders/pause?until=tomorrow", "", 400, "query until", "unknown key"},
+			{"POST", "/v1/tables/orders/retry?instant=x", "", 400, "query instant", `"x" is no instant`},
+			{"POST", "/v1/tables/orders/skip?reason=x", "", 400, "query instant", "instant is missing"},
+			{"POST", "/v1/tables/orders/skip?instant=x&reason=x", "", 400, "query instant", "no instant"},
+			{"POST", "/v1/tables/orders/skip?instant=20261130021333638", "", 400, "query reason", "a reason of 1 to"},
+			{"POST", "/v1/tables/orders/skip?instant=20261130021333638&reason=" + strings.Repeat("x", 1001), "", 400, "query reason", "a reason of 1 to"},
+			{"POST", "/v1/tables/orders/search?time=1s", `{"key":"k0001"}`, 400, "query time", "unknown key"},
+			{"DELETE", "/v1/tables/orders", "", 405, "", "DELETE is not taken"},
+			{"GET", "/v1/tables/orders/skip", "", 405, "", "GET is not taken"},
+			{"PUT", "/healthz", "", 405, "", "PUT is not taken"},
+		} {
+			r := w.do(tc.method, tc.target, tc.body)
+			v := w.object(r, tc.code)
+			if where, _ := v["where"].(string); where != tc.where || !strings.Contains(fmt.Sprint(v["error"]), tc.text) {
+				t.Errorf("%s %s %s: %v", tc.method, tc.target, tc.body, v)
+			}
+			if tc.code == 405 && r.Header().Get("Allow") == "" {
+				t.Errorf("%s %s: no method is named", tc.method, tc.target)
+			}
+		}
+		// A form, as curl sends one unless told otherwise, is a callback's body and an operator's words.
+		form := []string{"Content-Type", "application/x-www-form-urlencoded"}
+		w.object(w.do("POST", "/v1/callback", good, form...), 200)
+		w.object(w.do("POST", "/v1/tables/orders/retry", "instant=20000101000000000", form...), 404)
+		w.object(w.do("POST", "/v1/tables/orders/retry", "instnat=20000101000000000", form...), 400)
+		w.object(w.do("POST", "/v1/callback", `{"x":"`+strings.Repeat("y", 3000)+`"}`), 413)
+		w.object(w.do("POST", "/v1/callback", good, "from", "10.1.2.3:400"), 403)
+		want := map[string]int64{"empty": 1, "not_commit": 12, "not_json": 1, "oversized": 1, "refused": 1}
+		if got := w.Callbacks(); !maps.Equal(got, want) {
+			t.Errorf("callbacks that were no hints: %v, want %v", got, want)
+		}
 	})
 }
 
@@ -313,6 +382,9 @@ func TestWhoMayDecide(t *testing.T) {
 		for _, headers := range [][]string{nil, {"HUDI-CALLBACK-KEY", "hus"}, {"HUDI-CALLBACK-KEY", "hushh"}, {"Authorization", "Bearer no"}, {"Authorization", "hush"}} {
 			r := w.do("POST", "/v1/tables/orders/pause", "", headers...)
 			w.object(r, 401)
+			if r.Header().Get("WWW-Authenticate") == "" {
+				t.Error("the answer does not say how to send it")
+			}
 			if strings.Contains(r.Body.String(), "hush") {
 				t.Error("the answer tells the secret")
 			}
@@ -336,7 +408,7 @@ func TestDecisions(t *testing.T) {
 		}
 		w.object(w.do("POST", "/v1/tables/orders/retry?instant=20000101000000000", ""), 404)
 		w.object(w.do("POST", "/v1/tables/orders/skip", ""), 400)
-		w.object(w.do("POST", "/v1/tables/orders/skip?instant="+w.last.Requested, ""), 409)
+		w.object(w.do("POST", "/v1/tables/orders/skip?instant="+w.last.Requested, ""), 400)
 		if v := w.object(w.do("POST", "/v1/tables/orders/skip?instant="+w.last.Requested+"&reason=lost", ""), 200); len(v["skipped"].([]any)) != 1 {
 			t.Errorf("got %v", v)
 		}

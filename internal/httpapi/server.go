@@ -36,6 +36,12 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// Routes whose body is their own.
+const (
+	callbackRoute = "POST /v1/callback"
+	searchRoute   = "POST /v1/tables/{t}/search"
+)
+
 // maxWaiters bounds the requests that wait for coverage at once.
 const maxWaiters = 1000
 
@@ -47,8 +53,9 @@ type Server struct {
 	waiters  chan struct{} // a token is held for each request that waits
 	searches chan struct{} // a token is held for each search
 
-	mu      sync.Mutex        // guards what follows
-	readers map[string]reader // by the name that requests use
+	mu        sync.Mutex        // guards what follows
+	readers   map[string]reader // by the name that requests use
+	callbacks map[string]int64  // that were no hints, by what was wrong
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -65,25 +72,28 @@ func New(cfg Config) *Server {
 		cfg.Cache = search.NewCache(0)
 	}
 	s := &Server{cfg: cfg, bucket: &bucket{rate: float64(cfg.Rate), most: 2 * float64(cfg.Rate)}, waiters: make(chan struct{}, maxWaiters),
-		searches: make(chan struct{}, maxSearches), readers: map[string]reader{}}
+		searches: make(chan struct{}, maxSearches), readers: map[string]reader{}, callbacks: map[string]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.health)
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("GET /metrics", s.metrics)
-	open, closed := s.limited, func(h answer) http.HandlerFunc { return s.limited(s.trusted(h)) }
-	mux.HandleFunc("GET /v1/tables", open(s.tables))
-	mux.HandleFunc("GET /v1/tables/{t}", open(s.table))
-	mux.HandleFunc("GET /v1/tables/{t}/status", open(s.status))
-	mux.HandleFunc("GET /v1/tables/{t}/markers", open(s.markers))
-	mux.HandleFunc("GET /v1/tables/{t}/wait", open(s.wait))
-	mux.HandleFunc("POST /v1/tables/{t}/pause", closed(s.pause))
-	mux.HandleFunc("POST /v1/tables/{t}/resume", closed(s.resume))
-	mux.HandleFunc("POST /v1/tables/{t}/retry", closed(s.retry))
-	mux.HandleFunc("POST /v1/tables/{t}/skip", closed(s.skip))
-	mux.HandleFunc("POST /v1/tables/{t}/search", closed(s.search))
-	mux.HandleFunc("POST /v1/callback", closed(s.callback))
+	open := func(pattern string, h answer, keys ...string) { mux.HandleFunc(pattern, s.limited(asking(h, keys...))) }
+	closed := func(pattern string, h answer, keys ...string) {
+		mux.HandleFunc(pattern, s.limited(s.trusted(asking(h, keys...))))
+	}
+	open("GET /v1/tables", s.tables)
+	open("GET /v1/tables/{t}", s.table)
+	open("GET /v1/tables/{t}/status", s.status)
+	open("GET /v1/tables/{t}/markers", s.markers, "last", "index")
+	open("GET /v1/tables/{t}/wait", s.wait, "covers", "timeout", "index")
+	closed("POST /v1/tables/{t}/pause", s.pause)
+	closed("POST /v1/tables/{t}/resume", s.resume)
+	closed("POST /v1/tables/{t}/retry", s.retry, "instant")
+	closed("POST /v1/tables/{t}/skip", s.skip, "instant", "reason")
+	closed(searchRoute, s.search, "timeout")
+	mux.HandleFunc(callbackRoute, s.limited(s.counted(s.trusted(asking(s.callback, "wait", "timeout", "index")))))
 	mux.HandleFunc("GET /{$}", s.page)
-	mux.HandleFunc("/", open(notThere))
+	mux.HandleFunc("/", s.elsewhere(mux))
 	guard := http.NewCrossOriginProtection() // a page of another site must not act in a visitor's name
 	guard.SetDenyHandler(s.limited(func(*http.Request) (int, any, error) {
 		return 0, nil, bad(http.StatusForbidden, "open the page of this server, or use a program", "a page of another site asked for this")

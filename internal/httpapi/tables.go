@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -26,7 +25,35 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": why})
 		return
 	}
-	write(w, http.StatusOK, map[string]string{"status": "ready"})
+	// A table that is in trouble is no reason to take callbacks and searches of all others away from this process: it is said, as /v1/tables says it.
+	out := readiness{Status: "ready", Trouble: []trouble{}}
+	for _, v := range s.cfg.Follower.Tables() {
+		out.Tables++
+		if v.Fresh {
+			out.Fresh++
+		}
+		if v.Trouble() && len(out.Trouble) < maxTrouble {
+			out.Trouble = append(out.Trouble, trouble{v.Name, string(v.State), cmp.Or(v.Reason, v.Error)})
+		}
+	}
+	write(w, http.StatusOK, out)
+}
+
+// maxTrouble bounds the tables in trouble that /readyz names.
+const maxTrouble = 20
+
+// readiness is the answer of /readyz.
+type readiness struct {
+	Status  string    `json:"status"`
+	Tables  int       `json:"tables"`
+	Fresh   int       `json:"fresh"`
+	Trouble []trouble `json:"trouble"`
+}
+
+type trouble struct {
+	Table  string `json:"table"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
 }
 
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
@@ -37,8 +64,25 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	s.cfg.Metrics.ServeHTTP(w, r)
 }
 
-func notThere(r *http.Request) (int, any, error) {
-	return 0, nil, bad(http.StatusNotFound, "GET /v1/tables lists the tables; docs/operations.md lists what there is", "no %s at %s", r.Method, r.URL.Path)
+// elsewhere answers what no route takes: 405 where another method would do, else 404.
+func (s *Server) elsewhere(mux *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			other := r.Clone(r.Context())
+			other.Method = method
+			if _, pattern := mux.Handler(other); pattern != "/" {
+				allowed = append(allowed, method)
+			}
+		}
+		s.limited(func(*http.Request) (int, any, error) {
+			if len(allowed) == 0 {
+				return 0, nil, bad(http.StatusNotFound, "GET /v1/tables lists the tables; docs/operations.md lists what there is", "nothing is at %s", r.URL.Path)
+			}
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			return 0, nil, bad(http.StatusMethodNotAllowed, "use "+strings.Join(allowed, " or "), "%s is not taken at %s", r.Method, r.URL.Path)
+		})(w, r)
+	}
 }
 
 func (s *Server) tables(*http.Request) (int, any, error) {
@@ -87,7 +131,7 @@ func (s *Server) status(r *http.Request) (int, any, error) {
 func (s *Server) markers(r *http.Request) (int, any, error) {
 	last, err := strconv.Atoi(cmp.Or(r.FormValue("last"), "20"))
 	if err != nil || last < 0 {
-		return 0, nil, bad(http.StatusBadRequest, "last is a number of commits; 0 for all", "last=%q is no number", r.FormValue("last"))
+		return 0, nil, badAt("query last", "last is a number of commits; 0 for all", "last=%q is no number", r.FormValue("last"))
 	}
 	d, cfg, err := s.deps(r)
 	if err != nil {
@@ -99,13 +143,13 @@ func (s *Server) markers(r *http.Request) (int, any, error) {
 
 // timeout reads how long a request may wait.
 func (s *Server) timeout(r *http.Request, otherwise time.Duration) (time.Duration, error) {
-	text := r.FormValue("timeout")
+	text := r.URL.Query().Get("timeout")
 	if text == "" {
 		return min(otherwise, s.cfg.MaxWait), nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, bad(http.StatusBadRequest, "write a number with a unit, as in timeout=30s", "timeout=%q is no duration", text)
+		return 0, badAt("query timeout", "write a number with a unit, as in timeout=30s", "timeout=%q is no duration", text)
 	}
 	return min(d, s.cfg.MaxWait), nil
 }
@@ -114,9 +158,9 @@ func (s *Server) timeout(r *http.Request, otherwise time.Duration) (time.Duratio
 const patience = 30 * time.Second
 
 func (s *Server) wait(r *http.Request) (int, any, error) {
-	covers := r.FormValue("covers")
-	if err := coverage.CheckInstant(covers); err != nil {
-		return 0, nil, fmt.Errorf("covers: %w", err)
+	covers, err := instant(r, "covers", true)
+	if err != nil {
+		return 0, nil, err
 	}
 	if _, err := s.named(r); err != nil {
 		return 0, nil, err
@@ -136,7 +180,7 @@ func (s *Server) covered(r *http.Request, name, instant string) (int, any, error
 	default:
 		return 0, nil, bad(http.StatusServiceUnavailable, "wait for fewer commits at once, or ask again", "%d requests wait already", maxWaiters)
 	}
-	res, err := s.cfg.Follower.WaitCovered(r.Context(), name, coverage.WaitRequest{Index: r.FormValue("index"), Covers: instant, Timeout: d})
+	res, err := s.cfg.Follower.WaitCovered(r.Context(), name, coverage.WaitRequest{Index: r.URL.Query().Get("index"), Covers: instant, Timeout: d})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -165,17 +209,42 @@ func (s *Server) decide(r *http.Request, fn func(ctx context.Context, place mdt.
 func (s *Server) pause(r *http.Request) (int, any, error)  { return s.decide(r, indexer.Pause) }
 func (s *Server) resume(r *http.Request) (int, any, error) { return s.decide(r, indexer.Resume) }
 
+// instant reads the instant of a request, "" where it may be left out.
+func instant(r *http.Request, key string, needed bool) (string, error) {
+	text := r.FormValue(key)
+	if text == "" && !needed {
+		return "", nil
+	}
+	const hint = "give a requested or completion time; GET /v1/tables/T/status names the commits that are not covered"
+	if text == "" {
+		return "", badAt("query "+key, hint, "%s is missing", key)
+	}
+	if err := coverage.CheckInstant(text); err != nil {
+		return "", badAt("query "+key, hint, "%s: %w", key, err)
+	}
+	return text, nil
+}
+
 func (s *Server) retry(r *http.Request) (int, any, error) {
+	at, err := instant(r, "instant", false)
+	if err != nil {
+		return 0, nil, err
+	}
 	return s.decide(r, func(ctx context.Context, p mdt.Place) (*indexer.Decisions, error) {
-		return indexer.Retry(ctx, p, r.FormValue("instant"))
+		return indexer.Retry(ctx, p, at)
 	})
 }
 
 func (s *Server) skip(r *http.Request) (int, any, error) {
-	if r.FormValue("instant") == "" {
-		return 0, nil, bad(http.StatusBadRequest, "give instant and reason", "instant is missing")
+	at, err := instant(r, "instant", true)
+	if err != nil {
+		return 0, nil, err
+	}
+	reason := r.FormValue("reason")
+	if reason == "" || len(reason) > indexer.MaxReason {
+		return 0, nil, badAt("query reason", "say why, for those who read it later", "a reason of 1 to %d bytes is needed", indexer.MaxReason)
 	}
 	return s.decide(r, func(ctx context.Context, p mdt.Place) (*indexer.Decisions, error) {
-		return indexer.Skip(ctx, p, r.FormValue("instant"), r.FormValue("reason"))
+		return indexer.Skip(ctx, p, at, reason)
 	})
 }
