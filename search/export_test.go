@@ -115,3 +115,33 @@ func (m memory) fetch(_ context.Context, g table.Group, wanted []candidate, fn f
 	}
 	return nil, nil
 }
+
+// Indexed is Reader.Batch by the index even where the table has no record index, or none that can be read: then it is told where each row
+// of the snapshot is. own reports that it was not.
+func Indexed(ctx context.Context, r *Reader, q Request, vectors [][]float64) (all []*Answer, own bool, err error) {
+	s, err := r.open(ctx, q, vectors, false)
+	if err != nil {
+		return nil, false, err
+	}
+	if s.broken == nil && s.snapshot.records != nil {
+		all, err = s.run(ctx, true)
+		return all, true, err
+	}
+	if s.broken != nil {
+		return nil, false, s.broken
+	}
+	where, last := located{}, map[string]table.Written{}
+	err = s.snapshot.scan(ctx, nil, table.Columns{}, func(row table.Row, at table.Written) error {
+		if old, twice := last[row.Key]; !twice || at.Compare(old) > 0 {
+			where[row.Key], last[row.Key] = at.Group, at
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	s.live = where
+	asks := s.blank(q.Mode, "")
+	err = s.find(ctx, q.Mode, asks)
+	return answers(asks), false, err
+}

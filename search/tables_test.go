@@ -123,21 +123,7 @@ func oracle(t testing.TB, name string) []testkit.Step {
 func live(t testing.TB, name, column string, m kernel.Metric, el kernel.Element) []testkit.Row {
 	t.Helper()
 	steps := oracle(t, name)
-	byKey := map[string]testkit.Row{}
-	for _, r := range steps[len(steps)-1].Rows {
-		if old, twice := byKey[r.Key]; !twice || r.CommitTime != nil && *r.CommitTime > *old.CommitTime {
-			byKey[r.Key] = r
-		}
-	}
-	var out []testkit.Row
-	for _, r := range byKey {
-		raw := r.Vector(column)
-		if ok, _ := kernel.Narrow(make([]float32, len(raw)/el.Width()), raw, el, m); ok {
-			out = append(out, r)
-		}
-	}
-	slices.SortFunc(out, func(a, b testkit.Row) int { return cmp.Compare(a.Key, b.Key) })
-	return out
+	return liveOf(steps[len(steps)-1].Rows, column, m, el)
 }
 
 func floats(t testing.TB, raw []byte, el kernel.Element) []float64 {
