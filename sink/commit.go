@@ -35,9 +35,23 @@ type Batch struct {
 	Recheck func(ctx context.Context) error
 	// NewestData is the newest data-table instant that the caller saw. Defaults to what the sink sees itself.
 	NewestData timeline.Instant
+	// Seen is the look that the batch was planned by: Commit takes none of its own before it stages, unless that look is old. What only
+	// a look of its own would have found is found by that of step 5, and costs another attempt. Defaults to none.
+	Seen *Seen
 
 	fold bool // all evidence goes to the ledger, and no commit is left in the list
 }
+
+// Seen is a look at the data table.
+type Seen struct {
+	Props    *timeline.Properties
+	Timeline *timeline.Timeline
+	At       time.Time // when it began, of time.Now
+}
+
+// seenFor is how long after a caller's look a batch is staged by it. It decides nothing: a batch that took longer is more likely to be
+// staged in vain, and a look costs little beside it.
+const seenFor = 10 * time.Second
 
 // commitAttempts bounds how often Commit takes a new id because a name or a time turned out to be taken.
 const commitAttempts = 3
@@ -65,6 +79,7 @@ func (s *Sink) Commit(ctx context.Context, b Batch) (id string, err error) {
 		if err == nil {
 			return id, nil
 		}
+		b.Seen = nil // what was in the way may be what it does not show
 		if !errors.Is(err, errTaken) && !errors.Is(err, lock.ErrLost) || attempt == commitAttempts {
 			return "", fmt.Errorf("commit %s: %w", b.Kind, err)
 		}
@@ -81,6 +96,7 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 	files, ledger, in, err := s.prepare(ctx, space, b, st, at) // steps 1 and 3
 	if wait := (*WaitError)(nil); errors.As(err, &wait) && at.Before(wait.Until) {
 		// The store's time may be later than at our last write.
+		b.Seen = nil
 		if st, at, err = s.renewed(ctx, b.Revision); err != nil {
 			return "", err
 		}
@@ -110,9 +126,9 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 		}
 		compare = func() error { return nil }
 	}
-	var l *look
+	var later lastLook
 	ran, err := s.underLock(ctx, func() (err error) {
-		l, err = s.publishCommit(ctx, in, compare, b.Recheck)
+		later, err = s.publishCommit(ctx, in, compare, b.Recheck)
 		return err
 	})
 	if !ran {
@@ -121,7 +137,7 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.settle(ctx, in, l); err != nil { // step 8
+	if err := s.conclude(ctx, in, later); err != nil { // step 8
 		return "", err
 	}
 	// What cannot be deleted now stays listed and is tried again by the next commit or owner; the batch is visible.
@@ -129,14 +145,14 @@ func (s *Sink) commitOnce(ctx context.Context, b Batch) (string, error) {
 	return in.ID, nil
 }
 
-// publishCommit is steps 5 to 7. compare is what is left of step 4. It returns step 5's look.
-func (s *Sink) publishCommit(ctx context.Context, in *mdt.Intent, compare func() error, recheck func(context.Context) error) (*look, error) {
+// publishCommit is steps 5 to 7, and the look of step 8. compare is what is left of step 4.
+func (s *Sink) publishCommit(ctx context.Context, in *mdt.Intent, compare func() error, recheck func(context.Context) error) (later lastLook, err error) {
 	l, err := s.recheck(ctx, in, compare, recheck) // step 5
 	if err == nil {
 		err = s.stillLocked(ctx)
 	}
 	if err != nil {
-		return nil, s.takeBack(ctx, in, err)
+		return later, s.takeBack(ctx, in, err)
 	}
 	_, _, err = s.swapOwned(ctx, mdt.Staging, in.ID, func(st *mdt.State) error { // step 6
 		st.Intent.State = mdt.Committing
@@ -148,14 +164,14 @@ func (s *Sink) publishCommit(ctx context.Context, in *mdt.Intent, compare func()
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return later, err
 	}
 	in.State = mdt.Committing
-	err = s.createCommit(ctx, in) // step 7: the commit point for Hudi's readers
+	later, err = s.createAndLook(ctx, in, l) // step 7: the commit point for Hudi's readers
 	if errors.Is(err, lock.ErrLost) {
-		return nil, s.takeBack(ctx, in, err)
+		return later, s.takeBack(ctx, in, err)
 	}
-	return l, err
+	return later, err
 }
 
 // begin is the first half of step 1: see that the state is still the one the batch was computed from, and settle what an earlier attempt
@@ -195,14 +211,8 @@ func (s *Sink) renewed(ctx context.Context, want int64) (*mdt.State, time.Time, 
 // prepare is the second half of step 1 and the first of step 3: look at the table, allocate, build, and work out the state
 // after. It writes nothing but what does not fit in memory, to the space. ledger is the file that keepEvidence is to create; nil if none.
 func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt.State, at time.Time) (files []staged, ledger []byte, in *mdt.Intent, err error) {
-	l, err := s.look(ctx, dirs(st))
+	l, err := s.firstLook(ctx, b.Seen, st)
 	if err != nil {
-		return nil, nil, nil, err
-	}
-	if err := s.checkTable(ctx, l, st); err != nil {
-		return nil, nil, nil, err
-	}
-	if err := s.checkStage(ctx, l, dirs(st), st.Live("")); err != nil {
 		return nil, nil, nil, err
 	}
 	after := st.Clone()
@@ -238,7 +248,8 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 	if err := l.checkRestores(in.After); err != nil {
 		return nil, nil, nil, err
 	}
-	fresh := slices.DeleteFunc(dirs(in.After), func(dir string) bool { return slices.Contains(dirs(st), dir) })
+	known := dirs(st)
+	fresh := slices.DeleteFunc(dirs(in.After), func(dir string) bool { return slices.Contains(known, dir) })
 	if err := s.checkStage(ctx, l, fresh, nil); err != nil { // the others were looked at above, and are again before step 7
 		return nil, nil, nil, err
 	}
@@ -250,6 +261,32 @@ func (s *Sink) prepare(ctx context.Context, space *spill.Space, b Batch, st *mdt
 	}
 	in.Commit, err = mdt.CommitFile(id, st.Epoch, in.Files, covered)
 	return files, ledger, in, err
+}
+
+// firstLook is the look of step 1, and its checks: the caller's, if it is young and the data table's properties in it speak against nothing.
+// Whatever it does not show is looked for at step 5, before anything is decided.
+func (s *Sink) firstLook(ctx context.Context, seen *Seen, st *mdt.State) (*look, error) {
+	if seen == nil || time.Since(seen.At) > seenFor {
+		l, err := s.look(ctx, dirs(st))
+		if err != nil {
+			return nil, err
+		}
+		if err := s.checkTable(ctx, l, st); err != nil {
+			return nil, err
+		}
+		return l, s.checkStage(ctx, l, dirs(st), st.Live(""))
+	}
+	l := &look{dataProps: seen.Props, data: seen.Timeline, mdt: &timeline.Timeline{}}
+	if err := s.checkWritable(l.dataProps); err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs(st) {
+		err := mdt.CheckListed(s.place, l.dataProps, dir, nil, func() (*mdt.Definitions, error) { return &mdt.Definitions{}, nil })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return l, s.checkTable(ctx, l, st)
 }
 
 // apply runs the batch's Apply on after and returns the state that becomes visible, and the ledger file that it needs.
@@ -338,6 +375,17 @@ func (s *Sink) createCommit(ctx context.Context, in *mdt.Intent) error {
 	return s.createOnce(ctx, s.place.CommitPath(in.ID, in.Completion), in.Commit)
 }
 
+// createAndLook is step 7 and the look of step 8, at once where the store allows it: whoever reads judges undoings anew, those that come after that
+// look no less than those that come after step 8 (docs/protocol.md). was is the look of step 5.
+func (s *Sink) createAndLook(ctx context.Context, in *mdt.Intent, was *look) (later lastLook, err error) {
+	later.mdtFile = was.mdtFile
+	err = storage.Together(s.guard, func() error { return s.createCommit(ctx, in) }, func() error {
+		later.err = s.undoneSince(ctx, in, was)
+		return nil
+	})
+	return later, err
+}
+
 // recheck is step 5: everything that must still hold just before the commit point. It returns its look.
 func (s *Sink) recheck(ctx context.Context, in *mdt.Intent, compare func() error, more func(context.Context) error) (*look, error) {
 	l, err := s.look(ctx, dirs(in.After), compare)
@@ -350,6 +398,10 @@ func (s *Sink) recheck(ctx context.Context, in *mdt.Intent, compare func() error
 	}
 	if gone {
 		return nil, fmt.Errorf("id %s is in the archived timeline: %w", in.ID, errTaken)
+	}
+	// As in allocate: a compaction of the metadata table has the millisecond before a data-table instant.
+	if after, err := timeline.AddMillis(in.Completion, 1); err != nil || l.onData(after) {
+		return nil, fmt.Errorf("time %s is that before an instant of the table: %w", in.Completion, errTaken)
 	}
 	if err := s.holds(ctx, l, in); err != nil {
 		return nil, err

@@ -299,7 +299,8 @@ func TestChangesUnderACommit(t *testing.T) {
 		}, ErrFilesGone},
 		{"table upgraded", edit("hoodie.table.version=9", "hoodie.table.version=10"), storage.ErrUnsupported},
 	} {
-		for _, at := range []string{"create log", "replace state 2"} { // while staging; between step 5 and 6
+		// After the look that the batch was planned by; while staging; between step 5 and 6.
+		for _, at := range []string{"planned", "create log", "replace state 2"} {
 			t.Run(c.name+" at "+at, func(t *testing.T) {
 				t.Parallel()
 				st, s, clk := built(t, "cow_basic")
@@ -320,9 +321,14 @@ func TestChangesUnderACommit(t *testing.T) {
 					return nil
 				}})
 				s2 := acquired(t, layer, config(clk, "two"))
-				armed = true
-				_, err := s2.Commit(t.Context(), follow(idx, i))
-				late := at != "create log"
+				b := follow(idx, i)
+				if at == "planned" {
+					b.Seen = sight(t, s2)
+					c.change(st)
+				}
+				armed = at != "planned"
+				_, err := s2.Commit(t.Context(), b)
+				late := at == "replace state 2"
 				if late && !errors.Is(c.want, ErrNoMDT) && c.name != "restore" && c.name != "table upgraded" {
 					// Step 8 looks for these two only; the next commit finds the rest.
 					if err != nil {

@@ -165,6 +165,17 @@ func follow(name string, i timeline.Instant) Batch {
 	}
 }
 
+// sight is the look that the caller of a commit has taken.
+func sight(t testing.TB, s *Sink) *Seen {
+	t.Helper()
+	at := time.Now()
+	p, tl, err := s.data.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Seen{Props: p, Timeline: tl, At: at}
+}
+
 // writes returns the completed data writes of a table.
 func writes(t testing.TB, st storage.Store) []timeline.Instant {
 	t.Helper()
@@ -185,6 +196,14 @@ func work(ctx context.Context, s *Sink, due []timeline.Instant) error {
 		b, done := next(s.State(), due)
 		if done {
 			return s.Release(ctx)
+		}
+		if b.Kind == "sync" { // who plans one has looked
+			at := time.Now()
+			p, tl, err := s.data.Open(ctx)
+			if err != nil {
+				return errors.Join(err, s.Release(ctx))
+			}
+			b.Seen = &Seen{Props: p, Timeline: tl, At: at}
 		}
 		if _, err := s.Commit(ctx, b); err != nil {
 			return errors.Join(err, s.Release(ctx))

@@ -72,13 +72,19 @@ func (s *Sink) lookAtData(ctx context.Context, l *look) (err error) {
 	if l.dataProps, l.data, err = s.data.Open(ctx); err != nil {
 		return fmt.Errorf("read data timeline: %w", err)
 	}
-	if err := s.place.CheckWritable(l.dataProps); err != nil {
-		if !slices.Contains(l.dataProps.MetadataPartitions, "files") && l.dataProps.CheckReadable() == nil {
-			return fmt.Errorf("check table: %w: %w", err, ErrNoMDT)
-		}
-		return fmt.Errorf("check table: %w", err)
+	return s.checkWritable(l.dataProps)
+}
+
+// checkWritable says whether a table of these properties may be written beside. ErrNoMDT when it has no metadata table.
+func (s *Sink) checkWritable(p *timeline.Properties) error {
+	err := s.place.CheckWritable(p)
+	switch {
+	case err == nil:
+		return nil
+	case !slices.Contains(p.MetadataPartitions, "files") && p.CheckReadable() == nil:
+		return fmt.Errorf("check table: %w: %w", err, ErrNoMDT)
 	}
-	return nil
+	return fmt.Errorf("check table: %w", err)
 }
 
 // lookAtMDT takes a glance only: what counts is whether single times are on that timeline, and whether it is there.
@@ -105,28 +111,36 @@ func (s *Sink) lookAtMDT(ctx context.Context, l *look) error {
 	return nil
 }
 
-// lookAgain is step 8's look: was, if the data table has no news and the metadata table is there as it was; else a new one.
-func (s *Sink) lookAgain(ctx context.Context, was *look) (*look, error) {
+// undoneSince is the look of step 8: it returns an error that decides if a restore or rollback, or what step 1 would refuse, is on the data table since was.
+func (s *Sink) undoneSince(ctx context.Context, in *mdt.Intent, was *look) error {
 	now := &look{}
-	var there bool
-	err := storage.Together(s.guard, func() error { return s.lookAtData(ctx, now) }, func() error {
-		if was.mdtFile.Path == "" {
-			return nil
-		}
-		info, err := s.guard.Stat(ctx, was.mdtFile.Path)
-		there = err == nil && info.Size == was.mdtFile.Size && info.ModTime.Equal(was.mdtFile.ModTime)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
+	if err := s.lookAtData(ctx, now); err != nil {
 		return err
-	})
+	}
+	if now.data == was.data && now.dataProps == was.dataProps {
+		return nil
+	}
+	now, err := s.look(ctx, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if there && now.data == was.data && now.dataProps == was.dataProps {
-		return was, nil
+	return now.checkRestores(in.After)
+}
+
+// checkMDT returns ErrNoMDT unless the metadata table is there: file are its properties as they were; with others a look decides.
+func (s *Sink) checkMDT(ctx context.Context, file storage.Info) error {
+	if file.Path == "" { // beside, before the first commit
+		return nil
 	}
-	return s.look(ctx, nil)
+	info, err := s.guard.Stat(ctx, file.Path)
+	if err == nil && info.Size == file.Size && info.ModTime.Equal(file.ModTime) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	_, err = s.look(ctx, nil)
+	return err
 }
 
 // newest returns the newest requested or completion time of a completed data-table instant, in 17 digits, and the newest

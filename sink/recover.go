@@ -28,7 +28,7 @@ func (s *Sink) recover(ctx context.Context) error {
 	if st.Intent.State == mdt.Staging {
 		return s.burn(ctx, st.Intent)
 	}
-	_, err = s.underLock(ctx, func() error { return s.settle(ctx, st.Intent, nil) })
+	_, err = s.underLock(ctx, func() error { return s.settle(ctx, st.Intent) })
 	var b *burnedError
 	if errors.As(err, &b) {
 		return nil
@@ -47,75 +47,79 @@ func decides(err error) bool {
 	return errors.Is(err, storage.ErrStale) || errors.Is(err, ErrNoMDT) || errors.Is(err, ErrFilesGone) || errors.Is(err, ErrHandedOver)
 }
 
-// settle ends an intent that is COMMITTING: visible (step 8), or taken back with a *burnedError. was is the look of step 5
-// where this owner has just created the commit file, so that only what may have changed since is looked at; else nil. Any other error
-// leaves the intent for the next owner.
-func (s *Sink) settle(ctx context.Context, in *mdt.Intent, was *look) error {
-	s.allowCommit(in)
-	var l *look
-	var err error
-	if was != nil {
-		if l, err = s.lookAgain(ctx, was); err == nil {
-			err = l.checkRestores(in.After)
-		}
-	} else if l, err = s.look(ctx, dirs(in.After)); err == nil {
+// lastLook is what the look of step 8 said.
+type lastLook struct {
+	err     error        // of undoneSince, or what speaks against the intent before that
+	mdtFile storage.Info // properties of the metadata table as they were at step 5
+}
+
+// settle ends an intent that is COMMITTING, of which it is not known how far it came (R2): it is visible then, or taken back with a
+// *burnedError. Any other error leaves the intent for the next owner.
+func (s *Sink) settle(ctx context.Context, in *mdt.Intent) error {
+	var v lastLook
+	l, err := s.look(ctx, dirs(in.After))
+	if err == nil {
 		err = s.holds(ctx, l, in)
 	}
+	if err == nil {
+		v, err = s.finishCommit(ctx, l, in)
+	}
+	if err != nil {
+		v.err = err
+	}
+	return s.conclude(ctx, in, v)
+}
+
+// conclude is the rest of step 8: the commit is shown, or taken back with a *burnedError where that look decides so. Any other error
+// leaves the intent. That the metadata table is there is seen after step 7, since a create makes a skeleton of one that is gone; at
+// once with the swap where the store allows it: one that is gone leaves the index without files, whatever the state names.
+func (s *Sink) conclude(ctx context.Context, in *mdt.Intent, v lastLook) error {
+	shown, err := false, v.err
+	if err == nil {
+		err = storage.Together(s.guard, func() error { return s.checkMDT(ctx, v.mdtFile) }, func() error {
+			err := s.show(ctx, in)
+			shown = err == nil
+			return err
+		})
+	}
 	if errors.Is(err, ErrNoMDT) {
-		// Our create may have made a skeleton of a metadata table that is gone.
-		if del := s.guard.Delete(ctx, s.place.CommitPath(in.ID, in.Completion)); del != nil {
+		s.allowCommit(in)
+		del := s.guard.Delete(ctx, s.place.CommitPath(in.ID, in.Completion))
+		s.commitPath.Store(nil)
+		if del != nil {
 			return errors.Join(err, del)
 		}
 	}
-	if err != nil && !decides(err) {
+	if err == nil || shown || !decides(err) {
 		return err
 	}
-	if err == nil && was == nil {
-		err = s.finishCommit(ctx, l, in)
-		if err != nil && !decides(err) {
-			return err
-		}
+	if burn := s.burn(ctx, in); burn != nil {
+		return notBurned(burn, err)
 	}
-	if err != nil {
-		if burn := s.burn(ctx, in); burn != nil {
-			return notBurned(burn, err)
-		}
-		return &burnedError{why: err}
-	}
-	return s.show(ctx, in)
+	return &burnedError{why: err}
 }
 
 // finishCommit is R2's question to the timeline: the commit file is there, active or archived, or may still be created with
-// the same bytes. Otherwise an error that decides.
-func (s *Sink) finishCommit(ctx context.Context, l *look, in *mdt.Intent) error {
+// the same bytes. Otherwise an error that decides. l is the look at the table.
+func (s *Sink) finishCommit(ctx context.Context, l *look, in *mdt.Intent) (lastLook, error) {
+	there := lastLook{mdtFile: l.mdtFile}
 	got, _, err := s.guard.ReadFile(ctx, s.place.CommitPath(in.ID, in.Completion))
 	if err == nil {
 		if !bytes.Equal(got, in.Commit) {
-			return fmt.Errorf("commit file of %s has other bytes: %w", in.ID, errTaken)
+			return there, fmt.Errorf("commit file of %s has other bytes: %w", in.ID, errTaken)
 		}
-		return nil
+		return there, nil
 	}
 	if !errors.Is(err, storage.ErrNotFound) {
-		return err
+		return there, err
 	}
-	if there, err := s.archived(ctx, l, in.ID); err != nil || there {
-		return err
+	if archived, err := s.archived(ctx, l, in.ID); err != nil || archived {
+		return there, err
 	}
 	if earliest := l.data.Earliest(); in.ID <= earliest {
-		return stale("id %s is not above the earliest active instant %s", in.ID, earliest)
+		return there, stale("id %s is not above the earliest active instant %s", in.ID, earliest)
 	}
-	if err := s.createCommit(ctx, in); err != nil {
-		return err
-	}
-	// Step 8 looks once more after the commit point.
-	after, err := s.lookAgain(ctx, l)
-	if errors.Is(err, ErrNoMDT) {
-		return errors.Join(err, s.guard.Delete(ctx, s.place.CommitPath(in.ID, in.Completion)))
-	}
-	if err != nil {
-		return err
-	}
-	return after.checkRestores(in.After)
+	return s.createAndLook(ctx, in, l)
 }
 
 // show is step 8's compare-and-swap: the state after becomes the state.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"runtime"
 	"strconv"
 
 	"tidemark/internal/hudi/hfile"
@@ -27,6 +28,8 @@ const (
 	// blockLimit is the size at which the content of a log block ends and another block begins: Java readers hold a block's content
 	// in an array of less than 2 GiB.
 	blockLimit = 1 << 30
+	// aheadMost is how many blocks of a file are compressed at once at most.
+	aheadMost = 4
 )
 
 // Record is one record of a batch. The sink does not look into it.
@@ -141,7 +144,7 @@ func (s *Sink) pieces(space *spill.Space, id string, f *FileRecords) ([]piece, e
 	var w *hfile.Writer
 	begin := func() {
 		buffer = space.Buffer()
-		w = hfile.NewWriterTo(buffer, hfile.Config{Schema: s.cfg.Schema})
+		w = hfile.NewWriterTo(buffer, hfile.Config{Schema: s.cfg.Schema, Ahead: min(runtime.GOMAXPROCS(0), aheadMost)})
 	}
 	end := func() error {
 		if err := w.Close(); err != nil {
@@ -171,7 +174,7 @@ func (s *Sink) pieces(space *spill.Space, id string, f *FileRecords) ([]piece, e
 		if err != nil {
 			return nil, err
 		}
-		if !f.Base && w.Size() >= s.blockLimit {
+		if !f.Base && w.Reaches(s.blockLimit) {
 			if err := end(); err != nil {
 				return nil, err
 			}

@@ -129,38 +129,31 @@ func (p *puts) ReadFile(ctx context.Context, path string) ([]byte, storage.Info,
 	return p.Store.ReadFile(ctx, path)
 }
 
-// stretches cuts a commit of one log file at its five writes: what was between them, and they themselves.
-var stretches = []string{"first look", "PUT intent", "", "PUT log", "second look", "PUT decision", "", "PUT commit file", "third look", "PUT state", "own work"}
+// rounds are what a commit of one log file waits for: calls that are under way together are one.
+var rounds = []string{"PUT intent", "PUT log", "look, log read back", "PUT decision", "PUT commit file, look", "PUT state, look"}
 
-// cut adds a commit's times to those of its stretches: of each look from its first call to the end of its last; what is not a call is own work.
+// cut adds a commit's times to those of its rounds; what is no call is own work.
 func (p *puts) cut(whole time.Duration, into map[string][]time.Duration) {
 	slices.SortFunc(p.calls, func(a, b timed) int { return a.begin.Compare(b.begin) })
-	var waited time.Duration
-	add := func(name string, d time.Duration) {
-		if waited += d; name != "" {
-			into[name] = append(into[name], d)
-		}
-	}
-	n, first, last := 0, time.Time{}, time.Time{}
+	var all []timed
 	for _, c := range p.calls {
 		into["one "+c.kind] = append(into["one "+c.kind], c.end.Sub(c.begin))
-		if c.kind != "PUT" {
-			if first.IsZero() {
-				first = c.begin
-			}
-			if c.end.After(last) {
-				last = c.end
+		if n := len(all); n > 0 && c.begin.Before(all[n-1].end) {
+			if c.end.After(all[n-1].end) {
+				all[n-1].end = c.end
 			}
 			continue
 		}
-		if n+1 >= len(stretches) {
-			return // not such a commit
-		}
-		add(stretches[n], last.Sub(first))
-		add(stretches[n+1], c.end.Sub(c.begin))
-		n, first, last = n+2, time.Time{}, time.Time{}
+		all = append(all, c)
 	}
-	into["own work"] = append(into["own work"], whole-waited)
+	if len(all) != len(rounds) {
+		return // not such a commit
+	}
+	for n, c := range all {
+		into[rounds[n]] = append(into[rounds[n]], c.end.Sub(c.begin))
+		whole -= c.end.Sub(c.begin)
+	}
+	into["own work"] = append(into["own work"], whole)
 }
 
 // onS3 is a recorded table in a bucket: on the server that TIDEMARK_TEST_S3 and the SDK's variables name, else on one in this process. It
@@ -260,9 +253,10 @@ func BenchmarkCommitOnS3(b *testing.B) {
 				if n%10 == 0 {
 					tidy()
 				}
+				batch := cover(n, records)
+				batch.Seen = sight(b, s) // the pass that plans a batch has looked
 				seen.made, seen.calls = nil, nil
 				count.reset()
-				batch := cover(n, records)
 				n++
 				began := time.Now()
 				commit(batch)
@@ -289,9 +283,9 @@ func BenchmarkCommitOnS3(b *testing.B) {
 				b.ReportMetric(float64(w)/float64(p), q.name+"/puts")
 			}
 			one := quantile(bare, 0.5) / 5
-			for _, name := range append(stretches, "one LIST", "one HEAD", "one GET") {
-				if name != "" {
-					fmt.Printf("%s: %-16s %6.2f bare puts\n", b.Name(), name, float64(quantile(parts[name], 0.5))/float64(one))
+			for _, name := range append(slices.Clone(rounds), "own work", "one LIST", "one HEAD", "one GET") {
+				if len(parts[name]) > 0 {
+					fmt.Printf("%s: %-22s %6.2f bare puts\n", b.Name(), name, float64(quantile(parts[name], 0.5))/float64(one))
 				}
 			}
 		})

@@ -77,8 +77,11 @@ const (
 	owns       // has the lease
 	staged     // its files are there
 	recovering // has the lease and found an intent that was decided
-	decided    // the intent is committing
+	decided    // the intent is committing: the commit file is created and the table looked at for the last time, in either order
 	created    // the commit file is there
+	looked     // the last look has found nothing
+	doomed     // the last look has found an undoing
+	ready      // the commit file is there, and the last look has found nothing
 )
 
 // state is the whole world. It is comparable, and canonical after canon.

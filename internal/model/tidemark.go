@@ -29,7 +29,7 @@ func (b Bounds) process(s *state, p uint8, add adder) {
 	switch {
 	case phase == idle:
 		b.acquire(s, p, add)
-	case lost && phase == decided:
+	case lost && (phase == decided || phase == looked || phase == doomed):
 		// A paused owner goes on where it stood: it creates the file of its commit, and then finds its lease lost.
 		to := *s
 		if s.in.state == committing && s.in.file == 0 {
@@ -73,25 +73,53 @@ func (b Bounds) process(s *state, p uint8, add adder) {
 			add(to, "Tidemark %d takes back what was decided before", p)
 			return
 		}
-		to.phase[p] = decided
+		if to.phase[p] = decided; s.in.file != 0 {
+			to.phase[p] = ready
+		}
 		add(to, "Tidemark %d goes on with what was decided before", p)
 	case phase == decided:
-		to := *s
-		if s.in.file == 0 {
-			to.in.file = active
-		}
+		to := s.withFile()
 		to.phase[p] = created
 		add(to, "Tidemark %d creates the commit file", p)
+		to = *s
+		if to.phase[p] = looked; s.undoneUnhandled() {
+			to.phase[p] = doomed
+		}
+		add(to, "Tidemark %d looks for the last time", p)
+	case phase == looked:
+		to := s.withFile()
+		to.phase[p] = ready
+		add(to, "Tidemark %d creates the commit file after its last look", p)
+	case phase == doomed:
+		to := s.withFile()
+		to.burn(p)
+		add(to, "Tidemark %d creates the commit file, has seen a new undoing and takes its commit back", p)
 	case phase == created:
 		to := *s
-		if len(s.look(s.claim(s.in.after)).Unhandled(s.handled(s.in.after))) > 0 {
+		to.phase[p] = ready
+		if s.undoneUnhandled() {
 			to.burn(p)
-			add(to, "Tidemark %d sees a new undoing and takes its commit back", p)
-			return
 		}
+		add(to, "Tidemark %d looks for the last time after the commit file", p)
+	case phase == ready:
+		to := *s
 		to.ix, to.in, to.phase[p] = s.in.after, intent{}, owns
 		add(to, "Tidemark %d shows its commit", p)
 	}
+}
+
+// withFile is the state with the commit file of the intent.
+func (s *state) withFile() state {
+	to := *s
+	if s.in.file == 0 {
+		to.in.file = active
+	}
+	return to
+}
+
+// undoneUnhandled says whether a look finds an undoing that the state after the intent has not dealt with.
+func (s *state) undoneUnhandled() bool {
+	return len(s.look(s.claim(s.in.after)).Unhandled(s.handled(s.in.after))) > 0
 }
 
 // acquire takes the lease and ends what an owner before left staging.
@@ -123,11 +151,11 @@ func (s *state) burn(p uint8) { s.in, s.phase[p] = intent{}, owns }
 
 // refused is the check before a commit point, on the timeline as it is now.
 func (s *state) refused() bool {
-	after := s.claim(s.in.after)
-	l := s.look(after)
-	if len(l.Unhandled(s.handled(s.in.after))) > 0 {
+	if s.undoneUnhandled() {
 		return true
 	}
+	after := s.claim(s.in.after)
+	l := s.look(after)
 	at, _ := l.Against(s.claim(s.ix), after)
 	return at != ""
 }
