@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/pprof"
 	"strconv"
 	"syscall"
 	"time"
@@ -143,6 +144,9 @@ func (o *ours) all(ctx context.Context, h how, n int) (keys [][]string, pruned, 
 // time asks one query after the other until all are answered or the budget is used, and returns the means.
 func (o *ours) time(ctx context.Context, h how, budget time.Duration) (timed, error) {
 	r := o.reader(h.refine)
+	ctx = pprof.WithLabels(ctx, pprof.Labels("how", fmt.Sprintf("%s-%d", h.mode, h.refine))) // to tell them apart in a profile
+	pprof.SetGoroutineLabels(ctx)
+	defer pprof.SetGoroutineLabels(context.Background())
 	var t timed
 	cpu, began := processor(), time.Now()
 	for i := 0; i < o.set.asked() && time.Since(began) < budget; i++ {
