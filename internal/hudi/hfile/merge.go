@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"hash/crc32"
 	"iter"
 )
 
@@ -170,18 +169,13 @@ func (w *Writer) copyBlock(first, last, raw []byte) {
 	if len(w.block) > 0 {
 		w.closeBlock()
 	}
-	f := append(w.frame[:0], raw...)
-	w.frame = f
-	binary.BigEndian.PutUint64(f[16:], uint64(w.prev))
-	data := int(binary.BigEndian.Uint32(f[29:]))
-	binary.BigEndian.PutUint32(f[data:], crc32.Checksum(f[:min(bytesPerChecksum, data)], castagnoli))
-	if w.err == nil && w.off+int64(len(f)) > maxFile-2*trailerSize {
+	if w.err == nil && w.Reaches(maxFile-2*trailerSize+1-int64(len(raw))) {
 		w.err = w.tooLarge()
 	}
-	off := w.off
-	w.write(f)
-	w.first = append(w.first[:0], first...)
+	p := w.spare()
+	p.frame = append(p.frame[:0], raw...)
+	p.first = append(p.first[:0], first...)
 	w.last = append(w.last[:0], last...)
-	w.plain += uint64(binary.BigEndian.Uint32(f[12:]))
-	w.indexed(off)
+	w.plain += uint64(binary.BigEndian.Uint32(raw[12:]))
+	w.stand(p, int64(len(raw)))
 }

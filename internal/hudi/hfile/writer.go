@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
-
-	"github.com/klauspost/compress/gzip"
 
 	"tidemark/internal/storage"
 )
@@ -25,6 +22,9 @@ type Config struct {
 	Schema string
 	// Info holds more entries of the file info, written behind the schema in this order. Defaults to none.
 	Info []KV
+	// Ahead is how many data blocks may be compressed beside the caller, each by a goroutine that ends with it; the bytes are the same whatever
+	// it is. Defaults to 0: a block is compressed in the call that closes it.
+	Ahead int
 }
 
 // Writer writes one HFile, block by block. It is not safe for concurrent use.
@@ -34,7 +34,9 @@ type Writer struct {
 	out    io.Writer    // where blocks go
 	mem    bytes.Buffer // out of a writer that builds its file in memory
 	off    int64        // bytes written
-	frame  []byte       // the block that is being written, reused
+	ahead  []*packed    // closed data blocks that are not written yet, in order
+	bound  int64        // what those take at most
+	idle   []*packed    // for the next ones
 	block  []byte       // plain payload of the open data block
 	first  []byte       // first key of the open block
 	index  []byte       // root index payload
@@ -43,9 +45,6 @@ type Writer struct {
 	last   []byte
 
 	entries, keyBytes, valueBytes, plain uint64
-
-	zip bytes.Buffer
-	zw  *gzip.Writer
 }
 
 // NewWriter returns a writer of one file that is built in memory; Finish returns it. A Config that makes no file Hudi could
@@ -56,8 +55,8 @@ func NewWriter(cfg Config) *Writer {
 	return w
 }
 
-// NewWriterTo is NewWriter for a file that goes to out as it grows, the same bytes; Close ends it. In memory are one data block and the
-// index, about 100 bytes a block. An error of out is returned by the call that meets it and by all later ones.
+// NewWriterTo is NewWriter for a file that goes to out as it grows, the same bytes; Close ends it. In memory are one data block, those ahead, and
+// the index, about 100 bytes a block. An error of out is returned by the call that meets it and by all later ones.
 func NewWriterTo(out io.Writer, cfg Config) *Writer {
 	w := &Writer{cfg: cfg, out: out, prev: -1}
 	if w.cfg.BlockSize == 0 {
@@ -66,7 +65,6 @@ func NewWriterTo(out io.Writer, cfg Config) *Writer {
 	if w.cfg.BlockSize < 0 || w.cfg.BlockSize > DefaultBlockSize {
 		w.err = fmt.Errorf("write hfile: block size %d, allowed are 1 to %d: %w", cfg.BlockSize, DefaultBlockSize, storage.ErrRefused)
 	}
-	w.zw, _ = gzip.NewWriterLevel(&w.zip, 6)
 	return w
 }
 
@@ -81,7 +79,7 @@ func (w *Writer) Append(key, value []byte) error {
 		w.err = fmt.Errorf("write hfile: key of %d bytes, allowed are 1 to %d: %w", len(key), MaxKey, storage.ErrRefused)
 	case len(w.last) > 0 && bytes.Compare(key, w.last) <= 0:
 		w.err = fmt.Errorf("write hfile: key %x is not above its predecessor %x: %w", key, w.last, storage.ErrRefused)
-	case w.off+int64(len(w.block)+len(value)) > maxFile-2*trailerSize:
+	case w.Reaches(maxFile - 2*trailerSize + 1 - int64(len(w.block)+len(value))):
 		w.err = w.tooLarge()
 	}
 	if w.err != nil {
@@ -122,62 +120,20 @@ func appendCellKey(dst, row []byte) []byte {
 	return append(dst, typePut)
 }
 
-// closeBlock writes the open data block and its index entry.
+// closeBlock hands on the open data block.
 func (w *Writer) closeBlock() {
-	off := w.off
-	w.writeBlock(magicData, w.block, w.prev)
-	w.block = w.block[:0]
-	w.indexed(off)
+	p := w.spare()
+	p.plain, w.block = w.block, p.plain[:0]
+	p.first = append(p.first[:0], w.first...)
+	w.queue(p, int64(len(p.plain)+len(p.plain)/1000)+frameRoom)
 }
 
-// indexed makes the index entry of the block at off, which was just written.
-func (w *Writer) indexed(off int64) {
-	w.prev = off
-	w.blocks++
-	w.index = binary.BigEndian.AppendUint64(w.index, uint64(off))
-	w.index = binary.BigEndian.AppendUint32(w.index, uint32(w.off-off))
-	w.index = appendVint(w.index, keyFixed+len(w.first))
-	w.index = appendCellKey(w.index, w.first)
-}
-
-// writeBlock appends header, payload and checksum area.
+// writeBlock writes a block that is no data block, or that does not count as one.
 func (w *Writer) writeBlock(magic string, payload []byte, prev int64) {
-	stored := payload
-	if w.cfg.Compression == GZ {
-		w.zip.Reset()
-		w.zw.Reset(&w.zip)
-		_, err := w.zw.Write(payload)
-		if err == nil {
-			err = w.zw.Close()
-		}
-		if err != nil && w.err == nil { // a bytes.Buffer never fails
-			w.err = fmt.Errorf("compress hfile block: %w", err)
-		}
-		stored = w.zip.Bytes()
-	}
-	data := headerSize + len(stored)
-	chunks := (data + bytesPerChecksum - 1) / bytesPerChecksum
-	f := append(w.frame[:0], magic...)
-	f = binary.BigEndian.AppendUint32(f, uint32(len(stored)+4*chunks))
-	f = binary.BigEndian.AppendUint32(f, uint32(len(payload)))
-	f = binary.BigEndian.AppendUint64(f, uint64(prev))
-	sumType := byte(2)
-	if w.cfg.Checksum == Null {
-		sumType = 0
-	}
-	f = append(f, sumType)
-	f = binary.BigEndian.AppendUint32(f, bytesPerChecksum)
-	f = binary.BigEndian.AppendUint32(f, uint32(data))
-	f = append(f, stored...)
-	for i := 0; i < chunks; i++ {
-		var sum uint32
-		if w.cfg.Checksum == CRC32C {
-			sum = crc32.Checksum(f[i*bytesPerChecksum:min((i+1)*bytesPerChecksum, data)], castagnoli)
-		}
-		f = binary.BigEndian.AppendUint32(f, sum)
-	}
-	w.frame = f
-	w.write(f)
+	p := w.spare()
+	p.plain = append(p.plain[:0], payload...)
+	p.pack(magic, w.cfg)
+	w.emit(p, prev)
 }
 
 // write hands bytes on, unless there was an error.
@@ -192,8 +148,14 @@ func (w *Writer) write(b []byte) {
 	}
 }
 
-// Size is how many bytes were written so far; the open block is not among them.
-func (w *Writer) Size() int64 { return w.off }
+// Size is how many bytes the closed blocks have. It waits for those ahead.
+func (w *Writer) Size() int64 {
+	w.leave(0)
+	return w.off
+}
+
+// Reaches says whether Size is n at least, and waits only where it may be.
+func (w *Writer) Reaches(n int64) bool { return w.off+w.bound >= n && w.Size() >= n }
 
 // Close ends the file. The writer cannot be used afterwards.
 func (w *Writer) Close() error {
@@ -203,6 +165,7 @@ func (w *Writer) Close() error {
 	if len(w.block) > 0 {
 		w.closeBlock()
 	}
+	w.leave(0)
 	t := trailer{
 		loadOnOpen: w.off, indexBytes: w.plain, roots: w.blocks, entries: w.entries, levels: 1,
 		first: 0, last: max(0, w.prev), comparator: comparatorHudi, compression: w.cfg.Compression,

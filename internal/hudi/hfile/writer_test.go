@@ -425,14 +425,17 @@ func TestWriterTo(t *testing.T) {
 			cells = append(cells, Cell{fmt.Appendf(nil, "key%06d", i), bytes.Repeat([]byte{byte(i)}, 100)})
 		}
 		want := write(t, Config{Schema: `"string"`}, cells)
-		put := func(out io.Writer) error {
-			w := NewWriterTo(out, Config{Schema: `"string"`})
+		put := func(out io.Writer, ahead int) error {
+			w := NewWriterTo(out, Config{Schema: `"string"`, Ahead: ahead})
 			for _, c := range cells {
 				if err := w.Append(c.Key, c.Value); err != nil {
 					return err
 				}
-				if len(w.block)+len(w.frame) > 2*DefaultBlockSize {
-					t.Fatalf("%d bytes in memory", len(w.block)+len(w.frame))
+				if n := len(w.ahead) + len(w.idle); n > ahead+2 || len(w.ahead) > ahead {
+					t.Fatalf("%d blocks in memory, %d ahead, allowed are %d", n, len(w.ahead), ahead)
+				}
+				if at := w.off + w.bound; w.Reaches(at + 1) {
+					t.Fatalf("reaches %d, has %d", at+1, w.Size())
 				}
 			}
 			if err := w.Close(); err != nil {
@@ -443,13 +446,15 @@ func TestWriterTo(t *testing.T) {
 			}
 			return nil
 		}
-		var got bytes.Buffer
-		if err := put(&got); err != nil || !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%d cells: %d bytes, want %d, %v", n, got.Len(), len(want), err)
-		}
-		for at := 0; at < len(want); at += 1 + len(want)/20 {
-			if err := put(&choked{at}); !errors.Is(err, errChoked) {
-				t.Errorf("%d cells, room for %d bytes: %v", n, at, err)
+		for _, ahead := range []int{0, 1, 2, 7} {
+			var got bytes.Buffer
+			if err := put(&got, ahead); err != nil || !bytes.Equal(got.Bytes(), want) {
+				t.Errorf("%d cells, %d blocks ahead: %d bytes, want %d, %v", n, ahead, got.Len(), len(want), err)
+			}
+			for at := 0; at < len(want); at += 1 + len(want)/20 {
+				if err := put(&choked{at}, ahead); !errors.Is(err, errChoked) {
+					t.Errorf("%d cells, %d blocks ahead, room for %d bytes: %v", n, ahead, at, err)
+				}
 			}
 		}
 	}
