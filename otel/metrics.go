@@ -2,6 +2,7 @@ package otel
 
 import (
 	"slices"
+	"strings"
 
 	"tidemark/coverage"
 	"tidemark/delta"
@@ -30,6 +31,18 @@ type Metric struct {
 	Values []string
 
 	buckets []float64
+}
+
+// unit is the unit of a metric's values for OTLP, by its name: seconds, bytes, or none for what is counted.
+func (m Metric) unit() string {
+	name := strings.TrimSuffix(m.Name, "_total")
+	switch {
+	case strings.HasSuffix(name, "_seconds"):
+		return "s"
+	case strings.HasSuffix(name, "_bytes"):
+		return "By"
+	}
+	return "1"
 }
 
 // GapReasons are why a commit is not covered, or holds the frontier (design, section 5).

@@ -144,7 +144,7 @@ func (s *series) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 			if err != nil {
 				return nil, err
 			}
-			out.Metrics = append(out.Metrics, metricdata.Metrics{Name: m.Name, Description: m.Help, Data: d})
+			out.Metrics = append(out.Metrics, metricdata.Metrics{Name: m.Name, Description: m.Help, Unit: m.unit(), Data: d})
 		}
 	}
 	return []metricdata.ScopeMetrics{out}, nil
