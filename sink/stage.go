@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"io"
 	"iter"
 	"runtime"
@@ -74,6 +75,7 @@ type staged struct {
 type piece struct {
 	bytes  []byte
 	buffer *spill.Buffer
+	sum    hash.Hash // SHA-256 of a buffer that is a whole file
 }
 
 // open returns the content from the front.
@@ -126,7 +128,10 @@ func (s *Sink) encode(space *spill.Space, id string, epoch int64, batch []FileRe
 		}
 		file := staged{DataFile: mdt.DataFile{Path: mdt.PartitionDir(f.Index) + "/" + name, Index: f.Index, Group: f.Group, Base: f.Base, ID: id}}
 		var err error
-		if file.pieces, err = s.pieces(space, id, f); err == nil {
+		if file.pieces, err = s.pieces(space, id, f); err == nil && len(file.pieces) == 1 {
+			p := file.pieces[0]
+			file.Size, file.SHA256 = p.buffer.Size(), hex.EncodeToString(p.sum.Sum(nil))
+		} else if err == nil {
 			err = file.sum()
 		}
 		if err != nil {
@@ -142,16 +147,21 @@ func (s *Sink) pieces(space *spill.Space, id string, f *FileRecords) ([]piece, e
 	var out []piece
 	var buffer *spill.Buffer
 	var w *hfile.Writer
+	sum := sha256.New()
 	begin := func() {
 		buffer = space.Buffer()
-		w = hfile.NewWriterTo(buffer, hfile.Config{Schema: s.cfg.Schema, Ahead: min(runtime.GOMAXPROCS(0), aheadMost)})
+		var to io.Writer = buffer
+		if f.Base {
+			to = io.MultiWriter(buffer, sum)
+		}
+		w = hfile.NewWriterTo(to, hfile.Config{Schema: s.cfg.Schema, Ahead: min(runtime.GOMAXPROCS(0), aheadMost)})
 	}
 	end := func() error {
 		if err := w.Close(); err != nil {
 			return err
 		}
 		if f.Base {
-			out = append(out, piece{buffer: buffer})
+			out = append(out, piece{buffer: buffer, sum: sum})
 			return nil
 		}
 		before, after := logfile.Envelope(logfile.TypeHFile, []logfile.HeaderEntry{
@@ -188,7 +198,7 @@ func (s *Sink) pieces(space *spill.Space, id string, f *FileRecords) ([]piece, e
 	return out, end()
 }
 
-// sum fills in size and SHA-256. A log's first bytes depend on how many follow, so this is a second look at them.
+// sum fills in size and SHA-256 of a log: its first bytes depend on how many follow, so this is a second look at them.
 func (f *staged) sum() error {
 	h := sha256.New()
 	r, err := f.open()

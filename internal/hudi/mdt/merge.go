@@ -18,17 +18,19 @@ type cursor struct {
 	group int
 	next  func() (hfile.Cell, error, bool)
 	cell  hfile.Cell
+	last  []byte // key of the cell before, reused
 }
 
 // step goes to the next cell and reports whether there is one. Keys must ascend.
 func (c *cursor) step() (bool, error) {
-	last := bytes.Clone(c.cell.Key)
+	first := c.cell.Key == nil
+	c.last = append(c.last[:0], c.cell.Key...)
 	cell, err, ok := c.next()
 	if err != nil || !ok {
 		return false, err
 	}
-	if last != nil && bytes.Compare(cell.Key, last) <= 0 {
-		return false, fmt.Errorf("key %x is not above its predecessor %x: %w", cell.Key, last, storage.ErrCorrupt)
+	if !first && bytes.Compare(cell.Key, c.last) <= 0 {
+		return false, fmt.Errorf("key %x is not above its predecessor %x: %w", cell.Key, c.last, storage.ErrCorrupt)
 	}
 	c.cell = cell
 	return true, nil
