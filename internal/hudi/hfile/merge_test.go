@@ -90,6 +90,13 @@ func TestMergeLikeAMap(t *testing.T) {
 			if file, err = w.Finish(); err != nil {
 				t.Fatal(err)
 			}
+			beside := cfg
+			beside.Ahead = 1 + r.IntN(5)
+			w = NewWriter(beside)
+			again, err := Merge(t.Context(), w, base, each(changes, nil))
+			if b, e := w.Finish(); err != nil || e != nil || again != count || !bytes.Equal(b, file) {
+				t.Fatalf("seed %d, round %d: other bytes with %d blocks ahead: %v, %v", seed, round, beside.Ahead, err, e)
+			}
 			if got := cellsOf(t, file); !maps.Equal(got, want) {
 				t.Fatalf("seed %d, round %d: %d cells, want %d", seed, round, len(got), len(want))
 			}
