@@ -197,7 +197,7 @@ func monotonic() (int64, bool) {
 	}
 	first, _, _ := strings.Cut(string(b), " ")
 	seconds, err := strconv.ParseFloat(first, 64)
-	return int64(seconds * 1e6), err == nil
+	return int64(seconds*1e6) + 10_000, err == nil // it is cut to hundredths, and a moment before the reload was asked for counts for nothing
 }
 
 // logger writes to standard error.
