@@ -54,7 +54,7 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 	var out []covered
 	for at := 0; at < len(c.due) && len(out) < limit; {
 		req := diffing.Request{
-			Incorporated: func(i timeline.Instant) bool { return in[i.Requested] || c.set.Has(i) },
+			Incorporated: func(i timeline.Instant) bool { return in[i.Requested] || c.has(i) },
 			Completion:   l.table.Completion,
 			Targets:      targets,
 			Known: func(ctx context.Context, index string) (map[string]diffing.Posting, error) {
@@ -168,7 +168,7 @@ func (o *known) postings(ctx context.Context) (map[string]diffing.Posting, error
 func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []opened, t *taken, done []covered, known *mdt.Copies) (string, error) {
 	parts := make([]part, len(c.indexes))
 	for i, o := range indexes {
-		p, err := l.part(ctx, c, o, t.batches[i], done)
+		p, err := l.part(ctx, c.courses[i], o, t.batches[i], done)
 		if err != nil {
 			return "", err
 		}
@@ -217,7 +217,6 @@ func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []open
 				x.Reconcile = why
 			}
 			l.prune(x)
-			l.forget(x)
 		}
 		st.Archive = st.Archive.Further(archive)
 		st.Commits = append(st.Commits, commit)
@@ -226,7 +225,16 @@ func (l *look) write(ctx context.Context, sk Committer, c cohort, indexes []open
 		}
 		return nil
 	}
-	return sk.commit(ctx, sink.Batch{Kind: "sync", Build: build, Apply: apply})
+	id, err := sk.commit(ctx, sink.Batch{Kind: "sync", Build: build, Apply: apply, Seen: &l.seen})
+	if err == nil {
+		st := sk.State()
+		for i, x := range c.indexes {
+			if now := st.Indexes[x.Name]; now != nil {
+				l.judged.arrive(now, c.courses[i])
+			}
+		}
+	}
+	return id, err
 }
 
 // record is what the state keeps of a covered instant, for the index at place i of its cohort.
@@ -296,7 +304,8 @@ type part struct {
 	frontier markers.Frontier
 }
 
-func (l *look) part(ctx context.Context, c cohort, o opened, b *batch.Batch, done []covered) (part, error) {
+// part makes it, and takes the course of the index to where the batch leads.
+func (l *look) part(ctx context.Context, course *markers.Course, o opened, b *batch.Batch, done []covered) (part, error) {
 	var instants []timeline.Instant
 	for _, d := range done {
 		instants = append(instants, d.instant)
@@ -304,9 +313,11 @@ func (l *look) part(ctx context.Context, c cohort, o opened, b *batch.Batch, don
 	if err := b.Finish(ctx); err != nil {
 		return part{}, fmt.Errorf("build postings of index %s: %w", o.index.Name, err)
 	}
-	p := part{o: o, batch: b, markers: markers.Groups(instants, c.set.Covered)}
-	p.frontier = l.Cover(markers.Claim{Set: c.set, Frontier: claimOf(o.index).Frontier}, instants).Frontier
-	return p, nil
+	l.judged.leave(o.index.Name)
+	course.Cover(instants)
+	twins := course.Twins(instants)
+	maps.Copy(twins, o.index.Covered) // the archiver may have taken one
+	return part{o: o, batch: b, markers: markers.Groups(instants, twins), frontier: course.Frontier()}, nil
 }
 
 // files returns the records of the part by physical file group, ascending by key.

@@ -55,7 +55,7 @@ func (l *look) reachBack(ctx context.Context, m *memo) error {
 		}
 	}
 	l.table, l.long = long, true
-	l.Writes = long.Timeline.Writes()
+	l.writes = long.Timeline.Writes()
 	if !m.looked || m.earliest != l.Earliest {
 		hole, err := l.holes(ctx, first)
 		if err != nil {
@@ -75,6 +75,7 @@ type memo struct {
 	asides   map[string]bool
 	aside    error // why the first of asides was set aside; nil if none was
 	fold     foldRule
+	judged   judged
 
 	steps  Steps               // of the pass at hand
 	report func(reported)      // nil: nobody is told
@@ -205,26 +206,13 @@ func (l *look) claim(x *mdt.Index) markers.Claim {
 	if covered == nil {
 		covered = map[string]string{}
 	}
-	for _, w := range l.Writes {
+	for _, w := range l.writes {
 		if w.Archived && !c.Set.Has(w) && (w.Completed <= x.Frontier.Completed || w.Requested < x.Baseline.Before) {
 			covered[w.Requested] = w.Completed
 		}
 	}
 	c.Set.Covered = covered
 	return c
-}
-
-// forget drops archived instants at or below the frontier from what the state names, as the archiver took them before they
-// were covered.
-func (l *look) forget(x *mdt.Index) {
-	if !l.long {
-		return
-	}
-	for _, w := range l.Writes {
-		if w.Archived && w.Completed <= x.Frontier.Completed {
-			delete(x.Covered, w.Requested)
-		}
-	}
 }
 
 // doubt says why an index must be compared with the whole table after a batch; "" if it need not be (design, decision 12).

@@ -42,9 +42,10 @@ func OpenCommitter(ctx context.Context, place mdt.Place, opt CommitterOptions) (
 	if opt.Tables == nil {
 		opt.Tables = table.NewCache(place.Store)
 	}
-	opt.Sink.Schema, opt.Sink.Recheck, opt.Sink.Data = delta.SchemaJSON, Recheck(opt.Tables), opt.Tables.Reader()
+	m := &memo{}
+	opt.Sink.Schema, opt.Sink.Recheck, opt.Sink.Data = delta.SchemaJSON, m.judged.recheck(opt.Tables), opt.Tables.Reader()
 	s, err := sink.Open(ctx, place, opt.Sink)
-	return Committer{s, opt.Waiting, opt.Tables, &memo{}}, err
+	return Committer{s, opt.Waiting, opt.Tables, m}, err
 }
 
 // Commit makes a batch visible as one deltacommit. Where no id may be taken yet it waits, if waiting can help.
@@ -75,6 +76,7 @@ func (c Committer) commit(ctx context.Context, b sink.Batch) (string, error) {
 			return id, err
 		}
 		c.waiting(wait.Reason)
+		b.Seen = nil // it is older after that
 		if err := sleep(ctx, max(time.Until(wait.Until), minWait)); err != nil {
 			return "", err
 		}

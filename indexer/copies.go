@@ -135,7 +135,7 @@ func (l *look) compare(ctx context.Context, c cohort, indexes []opened, t *taken
 		for _, d := range done {
 			in[d.instant.Requested] = true
 		}
-		known, err := w.copies(ctx, func(i timeline.Instant) bool { return in[i.Requested] || c.set.Has(i) })
+		known, err := w.copies(ctx, func(i timeline.Instant) bool { return in[i.Requested] || c.has(i) })
 		if err != nil {
 			return nil, nil, err
 		}
@@ -169,7 +169,7 @@ func (l *look) compareUnit(ctx context.Context, src source, due []timeline.Insta
 
 // watch returns the watch of a cohort, as its indexes' state knows copies.
 func (l *look) watch(ctx context.Context, c cohort, indexes []opened) (*watch, error) {
-	w := &watch{table: l.table, writes: l.Writes, indexes: indexes, before: c.set.Has, suspects: diffing.NewSuspects(), known: map[string]mdt.CopiedKey{}}
+	w := &watch{table: l.table, writes: l.writes, indexes: indexes, before: c.has, suspects: diffing.NewSuspects(), known: map[string]mdt.CopiedKey{}}
 	var err error
 	if w.files, err = l.table.Files(ctx); err != nil {
 		return nil, err

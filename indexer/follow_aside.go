@@ -24,6 +24,9 @@ func (e *instantError) Unwrap() error { return e.err }
 // allowed cuts what is due down to what may be marked: skipped commits are left out, and nothing that completed after one that
 // was set aside and not skipped is marked before an operator has decided. stopped are the latter's requested times.
 func allowed(st *mdt.State, due []timeline.Instant) (out []timeline.Instant, stopped []string) {
+	if len(st.Skipped)+len(st.Quarantine) == 0 {
+		return due, nil
+	}
 	for _, i := range due {
 		if _, skipped := st.Skipped[i.Requested]; skipped {
 			continue

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"tidemark/coverage"
@@ -14,13 +13,16 @@ import (
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
 	"tidemark/markers"
+	"tidemark/sink"
 	"tidemark/timeline"
 )
 
 // look is the table as one pass sees it: one listing of the timeline and one state.
 type look struct {
-	markers.Look // of the timeline, and after archive of the archive as far as it was asked
+	markers.Look // of the active timeline, and after archive of the archive as far as it was asked
 
+	writes []timeline.Instant // those of the look, after reachBack archived ones as well, in completion order; shared
+	judged *judged
 	table  *table.Table
 	state  *mdt.State
 	copies CopyStats // of the batch compared last
@@ -30,6 +32,7 @@ type look struct {
 	// aside are indexes that cannot be followed and do not stand in the way of the others: see setAside.
 	aside map[string]bool
 	clock func() time.Time // for the times of steps; nil: none are taken
+	seen  sink.Seen        // the look itself, of the active timeline, for the commit of what is planned by it
 }
 
 // SetOf returns what an index incorporates, as its state says.
@@ -44,6 +47,12 @@ func takeLook(ctx context.Context, place mdt.Place, st *mdt.State) (*look, error
 
 // takeNext looks at the table with what earlier looks have read of it.
 func takeNext(ctx context.Context, place mdt.Place, tables *table.Cache, st *mdt.State) (*look, error) {
+	return takeAfter(ctx, place, tables, &judged{}, st)
+}
+
+// takeAfter looks at the table with what earlier looks have read of it and found out.
+func takeAfter(ctx context.Context, place mdt.Place, tables *table.Cache, j *judged, st *mdt.State) (*look, error) {
+	began := time.Now()
 	t, err := tables.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -51,7 +60,10 @@ func takeNext(ctx context.Context, place mdt.Place, tables *table.Cache, st *mdt
 	if err := place.CheckWritable(t.Props); err != nil {
 		return nil, err
 	}
-	return &look{Look: markers.LookAt(t.Timeline), table: t, state: st, beside: place.IsBeside()}, nil
+	l := &look{Look: j.lookAt(t.Timeline), judged: j, table: t, state: st, beside: place.IsBeside(),
+		seen: sink.Seen{Props: t.Props, Timeline: t.Timeline, At: began}}
+	l.writes = l.Writes
+	return l, nil
 }
 
 // claimOf returns what an index says about itself.
@@ -74,54 +86,49 @@ func (l *look) reach(ctx context.Context) mdt.SeenArchive {
 
 // cohort is the indexes that incorporate the same instants, so that one comparison serves them all.
 type cohort struct {
-	set     markers.Set
-	indexes []*mdt.Index // by name
-	due     []timeline.Instant
+	indexes []*mdt.Index       // by name
+	courses []*markers.Course  // of each of them; the same instants are due in all
+	due     []timeline.Instant // what may be marked of it
 	stopped []string // requested time of the commit that holds what is due after it: see allowed
 }
 
-// cohorts returns the active indexes grouped by what they incorporate of the active timeline, those with most
-// to do first.
+// has says whether the indexes incorporate a completed data write.
+func (c cohort) has(i timeline.Instant) bool { return c.courses[0].Has(i) }
+
+// cohorts returns the active indexes grouped by what they do not incorporate of the look's writes, those with most to do first.
 func (l *look) cohorts() []cohort {
-	by := map[string]*cohort{}
+	var out []cohort
+next:
 	for _, name := range slices.Sorted(maps.Keys(l.state.Indexes)) {
 		x := l.state.Indexes[name]
 		if _, ok := x.Active(); !ok || x.Dropped || l.aside[name] {
 			continue
 		}
-		set := l.claim(x).Set
-		var key strings.Builder
-		for _, w := range l.Writes {
-			if set.Has(w) {
-				key.WriteString(w.Requested + ",")
+		course := l.judged.course(l, x)
+		for i := range out {
+			if c := &out[i]; sameWrites(c.courses[0].Due(), course.Due()) {
+				c.indexes, c.courses = append(c.indexes, x), append(c.courses, course)
+				continue next
 			}
 		}
-		c := by[key.String()]
-		if c == nil {
-			c = &cohort{set: set}
-			c.due, c.stopped = allowed(l.state, set.Due(l.Writes))
-			by[key.String()] = c
-		}
-		c.indexes = append(c.indexes, x)
+		c := cohort{indexes: []*mdt.Index{x}, courses: []*markers.Course{course}}
+		c.due, c.stopped = allowed(l.state, course.Due())
+		out = append(out, c)
 	}
-	out := make([]cohort, 0, len(by))
-	for _, c := range by {
-		out = append(out, *c)
-	}
-	slices.SortFunc(out, func(a, b cohort) int {
-		if d := len(b.due) - len(a.due); d != 0 {
-			return d
-		}
-		return strings.Compare(a.indexes[0].Name, b.indexes[0].Name)
-	})
+	slices.SortStableFunc(out, func(a, b cohort) int { return len(b.due) - len(a.due) })
 	return out
+}
+
+// sameWrites says whether the same completed data writes are in two lists.
+func sameWrites(a, b []timeline.Instant) bool {
+	return slices.EqualFunc(a, b, func(x, y timeline.Instant) bool { return x.Requested == y.Requested && x.Completed == y.Completed })
 }
 
 // moves reports whether an index's frontier may move although nothing is due: a pending write that held it has
 // been rolled back.
 func (l *look) moves(c cohort) bool {
-	for _, x := range c.indexes {
-		if l.Moves(l.claim(x)) {
+	for i, x := range c.indexes {
+		if c.courses[i].Frontier().Completed != x.Frontier.Completed {
 			return true
 		}
 	}
@@ -136,7 +143,7 @@ func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 		return err
 	}
 	untaken := l.state.Untaken(x)
-	for _, w := range l.table.Timeline.Writes() {
+	for _, w := range l.Writes { // what is archived is compared as a whole, with what is known of the archive
 		if why := doubtOf(x, w, untaken); why != "" {
 			return &storage.Error{Op: "follow index", Path: x.Name, Err: fmt.Errorf("covered commit %s %s: %w", w.Requested, why, storage.ErrCorrupt),
 				Hint: "restore what was changed from a copy; or, to go by the table as it is now: tidemark reconcile"}

@@ -76,9 +76,6 @@ func notHandedOver(ctx context.Context, place mdt.Place, p *timeline.Properties,
 // plan compares what is due in a cohort. before is how many instants count toward the bound already.
 func (l *look) plan(ctx context.Context, c cohort, indexes []opened, opt SyncOptions, before int) ([]Planned, error) {
 	var out []Planned
-	if c.set.Covered = maps.Clone(c.set.Covered); c.set.Covered == nil {
-		c.set.Covered = map[string]string{}
-	}
 	due := len(c.due)
 	for len(c.due) > 0 {
 		limit := len(c.due)
@@ -97,7 +94,7 @@ func (l *look) plan(ctx context.Context, c cohort, indexes []opened, opt SyncOpt
 		done, known, err := l.compare(ctx, c, indexes, t, limit, observe)
 		err = errors.Join(err, t.close())
 		for _, d := range done {
-			c.set.Covered[d.instant.Requested] = d.instant.Completed
+			c.courses[0].Cover([]timeline.Instant{d.instant})
 			for i, x := range c.indexes {
 				r := d.record(i, x.Name, "")
 				out = append(out, Planned{Index: x.Name, Instant: d.instant, Operation: r.Operation, Mode: r.Mode, Counts: r.Counts})

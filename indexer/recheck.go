@@ -12,15 +12,15 @@ import (
 	"tidemark/sink"
 )
 
-// Recheck returns the check that the sink makes right before a commit point, and again when a successor
+// recheck returns the check that the sink makes right before a commit point, and again when a successor
 // finishes a commit (protocol 0.3 step 5): on the timeline as it is now, nothing that the state is about to call
 // incorporated has gone, and every frontier that moves may stand where it goes. A frontier that does not move is
 // not judged: a write with an old requested time may appear after it (decision 8 keeps it where it is), and that
 // must not stop the commits after it from being covered. storage.ErrStale: throw the batch away and redo it.
-func Recheck(tables *table.Cache) func(context.Context, sink.Standing) error {
+func (j *judged) recheck(tables *table.Cache) func(context.Context, sink.Standing) error {
 	return func(ctx context.Context, now sink.Standing) error {
 		t := tables.At(now.Props, now.Timeline)
-		l := &look{Look: markers.LookAt(t.Timeline), table: t}
+		l := &look{Look: j.lookAt(t.Timeline), table: t}
 		before, after := now.Before, now.After
 		for _, name := range slices.Sorted(maps.Keys(after.Indexes)) {
 			x := after.Indexes[name]

@@ -40,12 +40,14 @@ func Replay(ctx context.Context, place mdt.Place, opt ReplayOptions) ([]Planned,
 	if l.table, err = l.table.Since(ctx, ""); err != nil {
 		return nil, err
 	}
-	l.long, l.Writes = true, l.table.Timeline.Writes()
+	l.long, l.writes = true, l.table.Timeline.Writes()
 	set, due, err := l.span(opt.From, opt.To)
 	if err != nil {
 		return nil, err
 	}
-	c := cohort{set: set, due: due}
+	all := l.Look
+	all.Writes = l.writes
+	c := cohort{courses: []*markers.Course{all.Course(markers.Claim{Set: set})}, due: due}
 	for _, name := range slices.Sorted(maps.Keys(st.Indexes)) {
 		x := st.Indexes[name]
 		if _, active := x.Active(); !active || x.Dropped || opt.Index != "" && opt.Index != name {
@@ -69,7 +71,7 @@ func Replay(ctx context.Context, place mdt.Place, opt ReplayOptions) ([]Planned,
 // span returns the data writes of a range in completion order, and the set of those before it.
 func (l *look) span(from, to string) (markers.Set, []timeline.Instant, error) {
 	set := markers.Set{Covered: map[string]string{}}
-	writes := slices.SortedFunc(slices.Values(l.Writes), markers.ByCompletion)
+	writes := l.writes
 	first, last := 0, len(writes)-1
 	for _, b := range []struct {
 		at    string

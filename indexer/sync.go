@@ -63,6 +63,8 @@ type SyncResult struct {
 	Reconciled []Reconciled
 	// Copies says what record keys that live more than once took.
 	Copies CopyStats
+
+	judged int // instants that were gone through to find out what is due
 }
 
 const (
@@ -106,6 +108,8 @@ func Sync(ctx context.Context, place mdt.Place, opt SyncOptions) (*SyncResult, e
 func loop(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, res *SyncResult) error {
 	redo := 0
 	sk.memo.fold.every = opt.FoldEvery
+	before := sk.memo.judged.count()
+	defer func() { res.judged += sk.memo.judged.count() - before }()
 	for {
 		limit := maxBatchInstants
 		if opt.MaxInstants > 0 {
@@ -162,7 +166,7 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	if err := notPaused(place, st); err != nil {
 		return 0, "", err
 	}
-	l, err := takeNext(ctx, place, sk.tables, st)
+	l, err := takeAfter(ctx, place, sk.tables, &sk.memo.judged, st)
 	if err != nil {
 		return 0, "", err
 	}

@@ -1,6 +1,7 @@
 package markers
 
 import (
+	"maps"
 	"slices"
 
 	"tidemark/timeline"
@@ -47,6 +48,12 @@ func (l Look) missing(set Set) []string {
 type Claim struct {
 	Set      Set
 	Frontier Frontier
+}
+
+// Equal reports whether two claims say the same.
+func (c Claim) Equal(o Claim) bool {
+	return c.Frontier.Requested == o.Frontier.Requested && c.Frontier.Completed == o.Frontier.Completed && c.Frontier.Open == o.Frontier.Open &&
+		c.Set.Before == o.Set.Before && maps.Equal(c.Set.Baseline, o.Set.Baseline) && maps.Equal(c.Set.Covered, o.Set.Covered)
 }
 
 // AskArchive returns which instants a look must look for in the archive to judge a claim, ascending: the incorporated ones that are
