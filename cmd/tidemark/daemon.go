@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -58,12 +57,9 @@ func (s *settingsFlags) load(c *cobra.Command, sink string, tables []string) (*c
 			given[key] = f.Value.String()
 		}
 	}
-	l, err := config.Load(config.Input{File: s.file, Env: os.Environ(), Flags: given, Tables: tables})
+	l, err := config.Load(config.Input{File: s.file, Env: os.Environ(), Flags: given, Tables: tables, Sink: sink, Same: source.Key})
 	if err != nil {
 		return nil, err
-	}
-	for i := len(l.Tables) - len(tables); i < len(l.Tables); i++ {
-		l.Tables[i].Sink = cmp.Or(l.Tables[i].Sink, sink)
 	}
 	return l, indexer.CheckTables(tablesOf(l.Tables))
 }

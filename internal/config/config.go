@@ -43,14 +43,14 @@ type TablePolicy struct {
 type Budgets struct {
 	Passes  int    `key:"passes" doc:"tables that are worked on at once; the other budgets are divided by it"`
 	Calls   int    `key:"calls" doc:"calls of stores under way"`
-	Memory  Size   `key:"memory" doc:"what batches hold in memory; what is beyond it goes to temporary files"`
+	Memory  Size   `key:"memory" doc:"what batches hold in memory, at least 1MiB; what is beyond it goes to temporary files"`
 	TempDir string `key:"temp_dir" doc:"folder for temporary files; the system's if left out"`
 }
 
 // Policy says what the daemon does about trouble.
 type Policy struct {
 	Attempts int           `key:"attempts" doc:"after how many failures a commit that cannot be compared is set aside; -1 for never"`
-	Stuck    time.Duration `key:"stuck" doc:"after which time without an answer of its store a table gives its turn away"`
+	Stuck    time.Duration `key:"stuck" doc:"after which time without an answer of its store a table is stalled and gives its turn away; at least 1s"`
 	Grace    time.Duration `key:"grace" doc:"how long a batch may go on after the end was asked for; at most 5s, since all has to end within 10s"`
 }
 
@@ -62,7 +62,7 @@ type Sources struct {
 
 // Poll is the safety net: it is always on.
 type Poll struct {
-	Interval time.Duration `key:"interval" doc:"every commit is noticed within it, whatever other sources do"`
+	Interval time.Duration `key:"interval" doc:"every commit is noticed within it, whatever other sources do; at least 100ms"`
 	Look     time.Duration `key:"look" doc:"how often a table is looked at as a whole though its timeline has not changed"`
 }
 
@@ -95,7 +95,7 @@ type SASL struct {
 
 // Sink is how commits to the metadata table are made.
 type Sink struct {
-	Lease     time.Duration `key:"lease" doc:"how long the lease of a process that died keeps others out"`
+	Lease     time.Duration `key:"lease" doc:"how long the lease of a process that died keeps others out; at least 5s"`
 	Lock      string        `key:"lock" doc:"lock shared with the tables' writers, held while a commit is made: none, process, storage, file, file:DIR or file:DIR:EXPIRE"`
 	Retention time.Duration `key:"retention" doc:"how long files that are no longer in use are kept for searches that began before"`
 }

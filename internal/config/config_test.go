@@ -113,7 +113,7 @@ telemetry: {log_level: loud}
 		name + ":3: tables[0].path is missing",
 		name + ":5: unknown key tables[1].intervall; did you mean interval?",
 		name + `:6: tables[1].interval: "soon" is no duration`,
-		name + `:4: tables[1].zone_offset: "Berlin" is no offset`,
+		"tables[1].zone_offset (" + name + `:7): "Berlin" is no offset`,
 		name + `:9: budgets.passes must be a number, not "two"`,
 		name + `:10: budgets.memory: "lots" is no size`,
 		name + ":11: budgets.passes is given twice",
@@ -134,6 +134,107 @@ telemetry: {log_level: loud}
 	}
 	if t.Failed() {
 		t.Log(err)
+	}
+}
+
+// What is right as a text and wrong as a value is said with all the rest: addresses, URLs, files that cannot be read, bounds, tables that share what they must not.
+func TestValuesAreChecked(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(t.TempDir(), "key.pem")
+	name := write(t, `tables:
+  - path: /a
+    name: x
+    sink: /beside
+  - path: file:///a/
+    name: x
+  - path: /c
+    aliases: [/d]
+    sink: /beside
+    indexes: [i, j, i]
+    interval: 1ms
+    policy: {attempts: -2}
+    budgets: {calls: -1, memory: 1kB}
+  - path: s4://bucket/t
+    aliases: [/d, s4://bucket/t]
+  - path: /e
+    sink: /e
+budgets: {memory: 1kB, temp_dir: /no/such/folder}
+policy: {stuck: 1ms, grace: 6s}
+sources:
+  poll: {interval: 0s, look: 1ms}
+  kafka:
+    brokers: [broker, "b:99999", ":9092"]
+    topic: "bad topic"
+    tls: {enabled: true, ca: /no/such/ca.pem, key: `+secret+`}
+    sasl: {mechanism: PLAIN}
+sink: {lease: 1s}
+storage:
+  s3: {endpoint: "localhost:9000"}
+  gs: {endpoint: "http://"}
+  azure: {endpoint: "ftp://x"}
+http: {address: "7427"}
+`)
+	_, err := config.Load(config.Input{File: name, Tables: []string{"/c"}, Sink: "/own", Same: func(p string) string {
+		return strings.TrimSuffix(strings.TrimPrefix(p, "file://"), "/")
+	}})
+	if !errors.Is(err, storage.ErrRefused) {
+		t.Fatal(err)
+	}
+	at := func(key string, line int, why string) string {
+		return fmt.Sprintf("%s (%s:%d): %s", key, name, line, why)
+	}
+	for _, want := range []string{
+		at("tables[1].path", 5, `"file:///a/" is that of tables[0], too`),
+		at("tables[1].name", 6, `"x" is that of tables[0], too`),
+		at("tables[2].sink", 9, `"/beside" is that of tables[0], too: each table needs a place of its own`),
+		at("tables[2].indexes", 10, `"i" is named twice`),
+		at("tables[2].interval", 11, "must be at least 100ms, not 1ms"),
+		at("tables[2].policy.attempts", 12, "must be more than 0, or -1 for never"),
+		at("tables[2].budgets.calls", 13, "must not be negative"),
+		at("tables[2].budgets.memory", 13, "must be at least 1MiB, not 1000"),
+		at("tables[3].path", 14, `"s4://bucket/t" has scheme "s4"`),
+		at("tables[3].aliases", 15, `"/d" is that of tables[2], too`),
+		at("tables[4].sink", 17, `"/e" is the table itself`),
+		"tables[5].path (arguments): \"/c\" is that of tables[2], too",
+		at("budgets.memory", 18, "must be at least 1MiB, not 1000"),
+		at("budgets.temp_dir", 18, "stat /no/such/folder"),
+		at("policy.stuck", 19, "must be at least 1s, not 1ms"),
+		at("policy.grace", 19, "must be at most 5s"),
+		at("sources.poll.interval", 21, "must be at least 100ms, not 0s"),
+		at("sources.poll.look", 21, "must be at least 100ms, not 1ms"),
+		at("sources.kafka.brokers", 23, `"broker" is not host:port`),
+		at("sources.kafka.brokers", 23, `"b:99999" has no port from 1 to 65535`),
+		at("sources.kafka.brokers", 23, `":9092" names no host`),
+		at("sources.kafka.topic", 24, `"bad topic" is no topic's name`),
+		at("sources.kafka.tls.ca", 25, "cannot be read: open /no/such/ca.pem"),
+		at("sources.kafka.tls.key", 25, "cert and key belong together"),
+		at("sources.kafka.tls.key", 25, "cannot be read: open "+secret),
+		"sources.kafka.sasl.user (default): is missing beside a mechanism",
+		"sources.kafka.sasl.password (default): is missing beside a mechanism",
+		at("sink.lease", 27, "must be at least 5s, not 1s"),
+		at("storage.s3.endpoint", 29, `"localhost:9000" is no URL`),
+		at("storage.gs.endpoint", 30, `"http://" is no URL`),
+		at("storage.azure.endpoint", 31, `"ftp://x" is no URL`),
+		at("http.address", 32, `"7427" is not host:port`),
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not said: %s", want)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n") + 1; n != 32 {
+		t.Errorf("%d things are said, want 32", n)
+	}
+	if t.Failed() {
+		t.Log(err)
+	}
+	for _, good := range []string{"http: {address: ':7427'}", "http: {address: '[::1]:0'}", "storage: {s3: {endpoint: 'http://127.0.0.1:9000'}}",
+		"sources: {kafka: {brokers: ['[::1]:9092', b:1], topic: a.b_c-D}}", "tables: [{path: /a, aliases: [/a, /b, /b], sink: 's3://b/i'}]"} {
+		if _, err := config.Load(config.Input{File: write(t, good)}); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	if l, err := config.Load(config.Input{File: write(t, "sources: {kafka: {topic: t}}")}); err != nil || len(l.Warnings) != 1 || !strings.Contains(l.Warnings[0], "no brokers are named") {
+		t.Errorf("a topic without brokers: %v, %v", l, err)
 	}
 }
 
@@ -269,7 +370,12 @@ func TestExampleFile(t *testing.T) {
 		}
 		lines = append(lines, line)
 	}
-	all, err := config.Load(config.Input{File: write(t, strings.Join(lines, "\n"))})
+	// What it says of TLS needs files that are there, and TLS.
+	pem, text := write(t, "pem"), strings.Join(lines, "\n")
+	for _, f := range []string{"/etc/ssl/brokers.pem", "/etc/tidemark/cert.pem", "/etc/tidemark/key.pem"} {
+		text = strings.ReplaceAll(text, f, pem)
+	}
+	all, err := config.Load(config.Input{File: write(t, strings.Replace(text, "enabled: false", "enabled: true", 1))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +383,7 @@ func TestExampleFile(t *testing.T) {
 		if all.Origin[s.Key] == "default" {
 			t.Errorf("the example leaves out %s", s.Key)
 		}
-		if s.Default == "" {
+		if s.Default == "" || s.Key == "sources.kafka.tls.enabled" {
 			continue
 		}
 		for _, e := range all.Effective() {

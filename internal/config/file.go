@@ -21,8 +21,8 @@ type file struct {
 	values map[string]any
 	lines  map[string]int
 	tables []Table
-	rows   []int // lines of the tables
-	found  bool  // it has a list of tables
+	rows   []map[string]int // lines of the tables' settings, by key
+	found  bool             // it has a list of tables
 	bad    []error
 }
 
@@ -159,25 +159,20 @@ func (f *file) list(n *yaml.Node) {
 	f.found = true
 	for i, item := range n.Content {
 		key := fmt.Sprintf("tables[%d].", i)
-		t := Table{}
+		t, lines := Table{}, map[string]int{"path": item.Line}
 		if item.Kind == yaml.ScalarNode {
 			t.Path = item.Value
 		} else {
-			f.object(item, reflect.TypeFor[Table](), key, func(k string, v any, _ int) {
+			f.object(item, reflect.TypeFor[Table](), key, func(k string, v any, line int) {
 				x, _ := field(reflect.ValueOf(&t).Elem(), strings.TrimPrefix(k, key))
 				x.Set(reflect.ValueOf(v))
+				lines[strings.TrimPrefix(k, key)] = line
 			})
 		}
 		if t.Path == "" && item.Kind != yaml.AliasNode {
 			f.problem(item, "%spath is missing", key)
 		}
-		if _, err := ParseZoneOffset(t.ZoneOffset); err != nil {
-			f.problem(item, "%szone_offset: %v", key, err)
-		}
-		if t.Interval < 0 || t.Budgets.Calls < 0 || t.Policy.Attempts < -1 {
-			f.problem(item, "%sinterval and budgets must not be negative, policy.attempts not below -1", key)
-		}
-		f.tables, f.rows = append(f.tables, t), append(f.rows, item.Line)
+		f.tables, f.rows = append(f.tables, t), append(f.rows, lines)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
@@ -23,8 +22,11 @@ type Input struct {
 	Env []string
 	// Flags are texts by key.
 	Flags map[string]string
-	// Tables are added to those of the file.
+	// Tables are added to those of the file. Their indexes lie at Sink; "" for inside.
 	Tables []string
+	Sink   string
+	// Same makes equal what names one path. Defaults to texts as they are.
+	Same func(path string) string
 }
 
 // Loaded is an effective configuration.
@@ -32,8 +34,11 @@ type Loaded struct {
 	Config
 	// Origin says by key where a value came from: "default", "FILE:LINE", "$VARIABLE" or "--flag".
 	Origin map[string]string
-	// Warnings are variables that begin like ours and are none.
+	// Warnings are variables that begin like ours and are none, and settings that do nothing.
 	Warnings []string
+
+	file       string           // the file's name
+	tableLines []map[string]int // of the file's tables, by key
 }
 
 // Load reads all settings. What is wrong with any of them is one error, a line each: storage.ErrRefused; a file that is not there is
@@ -65,7 +70,7 @@ func Load(in Input) (*Loaded, error) {
 		}
 		f := readFile(in.File, b)
 		bad = append(bad, f.bad...)
-		out.Tables = f.tables
+		out.Tables, out.file, out.tableLines = f.tables, in.File, f.rows
 		if f.found {
 			out.Origin["tables"] = in.File
 		}
@@ -90,7 +95,7 @@ func Load(in Input) (*Loaded, error) {
 	}
 	layer(flags, func(key string) string { return "--" + Setting{Key: key}.Flag() })
 	for _, path := range in.Tables {
-		out.Tables = append(out.Tables, Table{Path: path})
+		out.Tables = append(out.Tables, Table{Path: path, Sink: in.Sink})
 		if !strings.Contains(out.Origin["tables"], "arguments") {
 			out.Origin["tables"] = strings.TrimPrefix(out.Origin["tables"]+", arguments", "default, ")
 		}
@@ -99,7 +104,13 @@ func Load(in Input) (*Loaded, error) {
 		x, _ := field(reflect.ValueOf(&out.Config).Elem(), key)
 		x.Set(reflect.ValueOf(merged.Get(key)))
 	}
-	bad = append(bad, out.check()...)
+	if in.Same == nil {
+		in.Same = func(path string) string { return path }
+	}
+	bad = append(append(bad, out.check()...), out.checkTables(in.Same)...)
+	if k := out.Sources.Kafka; len(k.Brokers) == 0 && k.Topic != "" {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("sources.kafka.topic (%s) does nothing: no brokers are named", out.Origin["sources.kafka.topic"]))
+	}
 	if len(bad) > 0 {
 		return nil, &storage.Error{Op: "read configuration", Hint: "'tidemark config' prints what is in effect, docs/configuration.md every key",
 			Err: fmt.Errorf("%w: %w", errors.Join(bad...), storage.ErrRefused)}
@@ -144,71 +155,4 @@ func others(name, text string) bool {
 	return strings.HasPrefix(rest, "TEST_") || rest == "S3_PATH_STYLE" ||
 		strings.Contains(rest, "SERVICE_HOST") || strings.Contains(rest, "SERVICE_PORT") || strings.HasSuffix(rest, "PORT") && strings.Contains(text, "://") ||
 		strings.Contains(rest, "PORT_") && (strings.HasSuffix(rest, "_TCP") || strings.HasSuffix(rest, "_PROTO") || strings.HasSuffix(rest, "_PORT") || strings.HasSuffix(rest, "_ADDR"))
-}
-
-// maxGrace leaves the rest of ten seconds for a pass that must be cancelled.
-const maxGrace = 5 * time.Second
-
-// check finds values that no setting may have.
-func (l *Loaded) check() (bad []error) {
-	say := func(key, format string, args ...any) {
-		bad = append(bad, fmt.Errorf("%s (%s): %s", key, l.Origin[key], fmt.Sprintf(format, args...)))
-	}
-	c := l.Config
-	for key, n := range map[string]int64{"budgets.passes": int64(c.Budgets.Passes), "budgets.calls": int64(c.Budgets.Calls),
-		"budgets.memory": int64(c.Budgets.Memory), "policy.stuck": int64(c.Policy.Stuck), "policy.grace": int64(c.Policy.Grace),
-		"sources.poll.interval": int64(c.Sources.Poll.Interval), "sources.poll.look": int64(c.Sources.Poll.Look),
-		"sink.lease": int64(c.Sink.Lease), "sink.retention": int64(c.Sink.Retention), "storage.retry_for": int64(c.Storage.RetryFor),
-		"storage.max_wait": int64(c.Storage.MaxWait), "storage.attempt": int64(c.Storage.Attempt), "http.body_limit": int64(c.HTTP.BodyLimit),
-		"http.rate": int64(c.HTTP.Rate), "http.max_wait": int64(c.HTTP.MaxWait), "sources.kafka.max_message": int64(c.Sources.Kafka.MaxMessage)} {
-		if n <= 0 {
-			say(key, "must be more than 0")
-		}
-	}
-	if c.Policy.Grace > maxGrace {
-		say("policy.grace", "must be at most %v: the daemon ends within 10s", maxGrace)
-	}
-	if c.Policy.Attempts == 0 || c.Policy.Attempts < -1 {
-		say("policy.attempts", "must be more than 0, or -1 for never")
-	}
-	oneOf := func(key, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			say(key, "%q is not one of %s", value, strings.Join(slices.DeleteFunc(allowed, func(s string) bool { return s == "" }), ", "))
-		}
-	}
-	oneOf("telemetry.log_level", c.Telemetry.LogLevel, "debug", "info", "warn", "error")
-	oneOf("telemetry.log_format", c.Telemetry.LogFormat, "text", "json")
-	oneOf("storage.s3.path_style", c.Storage.S3.PathStyle, "", "true", "false")
-	oneOf("sources.kafka.sasl.mechanism", c.Sources.Kafka.SASL.Mechanism, "", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-	if why := badLock(c.Sink.Lock); why != "" {
-		say("sink.lock", "%q: %s", c.Sink.Lock, why)
-	}
-	if k := c.Sources.Kafka; len(k.Brokers) > 0 && k.Topic == "" {
-		say("sources.kafka.topic", "is missing beside brokers")
-	}
-	slices.SortFunc(bad, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return bad
-}
-
-// badLock says why a text names no lock whatever the table is; "" if it may. The locks themselves are made for a table's store.
-func badLock(text string) string {
-	kind, rest, more := strings.Cut(text, ":")
-	switch {
-	case !slices.Contains([]string{"", "none", "process", "storage", "file"}, kind) || kind == "" && more:
-		return "there is no such lock: write none, process, storage, file, file:DIR or file:DIR:EXPIRE"
-	case more && kind != "file":
-		return kind + " takes no more words"
-	case more && rest == "":
-		return "the directory after file: is missing: write file, file:DIR or file:DIR:EXPIRE"
-	case !more:
-		return ""
-	}
-	dir, expire, timed := strings.Cut(rest, ":")
-	if dir != "" && storage.CheckPath("open lock", dir) != nil {
-		return "its directory is not a clean path inside the table, such as .hoodie/.aux"
-	}
-	if d, err := time.ParseDuration(expire); timed && (err != nil || d < 0) {
-		return "its expiry is no duration: write it like file:.hoodie:10m"
-	}
-	return ""
 }

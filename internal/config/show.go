@@ -23,7 +23,7 @@ func (l *Loaded) Effective() []Effective {
 		for _, s := range TableSettings() {
 			x, _ := field(reflect.ValueOf(&l.Tables[i]).Elem(), s.Key)
 			if value := text(x); value != "" {
-				out = append(out, Effective{"tables[" + strconv.Itoa(i) + "]." + s.Key, value, l.Origin["tables"]})
+				out = append(out, Effective{"tables[" + strconv.Itoa(i) + "]." + s.Key, value, l.tableOrigin(i, s.Key)})
 			}
 		}
 	}
