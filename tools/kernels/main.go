@@ -23,6 +23,7 @@ func main() {
 	bytes()
 	levels()
 	project()
+	accumulate()
 	residual()
 	portions()
 	quantize()

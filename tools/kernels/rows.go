@@ -210,3 +210,24 @@ func matrix1() {
 	VZEROUPPER()
 	RET()
 }
+
+// accumulate adds a row of float32 to sums.
+func accumulate() {
+	TEXT("accumulateAVX2", NOSPLIT, "func(sums *float64, x *float32, eights int)")
+	Doc("accumulateAVX2 adds 8·eights components to as many sums, eights ≥ 1.")
+	Pragma("noescape")
+	sums, x, n := Load(Param("sums"), GP64()), Load(Param("x"), GP64()), Load(Param("eights"), GP64())
+	Label("accumulateLoop")
+	for i := range 2 {
+		v := YMM()
+		VCVTPS2PD(Mem{Base: x, Disp: 16 * i}, v)
+		VADDPD(Mem{Base: sums, Disp: 32 * i}, v, v)
+		VMOVUPD(v, Mem{Base: sums, Disp: 32 * i})
+	}
+	ADDQ(Imm(32), x)
+	ADDQ(Imm(64), sums)
+	DECQ(n)
+	JNZ(LabelRef("accumulateLoop"))
+	VZEROUPPER()
+	RET()
+}

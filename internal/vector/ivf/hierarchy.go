@@ -17,10 +17,7 @@ func (t *trainer) startInCells(ctx context.Context, cfg TrainConfig, progress fu
 	train := func(rows []float32, n, k int, seed int64) (*trainer, error) {
 		sub, err := newTrainer(ctx, rows, n, t.d, TrainConfig{K: k, Seed: seed, Metric: cfg.Metric, Workers: cfg.Workers})
 		if err == nil {
-			err = sub.start(ctx)
-		}
-		if err == nil {
-			err = sub.iterations(ctx, 1, max(1, cfg.MaxIter), nil)
+			err = sub.inStages(ctx, max(1, cfg.MaxIter), nil)
 		}
 		return sub, err
 	}

@@ -92,6 +92,70 @@ func TestHierarchicalIsAlmostAsGood(t *testing.T) {
 	}
 }
 
+// Parts of the sample lead where the whole sample does.
+func TestStagesAreAsGood(t *testing.T) {
+	t.Parallel()
+	const n, d, k = 12_000, 16, 60
+	r := rand.New(rand.NewPCG(7, 8))
+	at, sample := make([]float32, 200*d), make([]float32, n*d)
+	for i := range at {
+		at[i] = float32(r.NormFloat64() * 2)
+	}
+	for i := range n {
+		centre := r.IntN(200)
+		for j := range d {
+			sample[i*d+j] = at[centre*d+j] + float32(r.NormFloat64())
+		}
+	}
+	for _, m := range []kernel.Metric{kernel.L2, kernel.Cosine} {
+		error2 := func(stages bool) (sum float64) {
+			x, err := newTrainer(t.Context(), sample, n, d, TrainConfig{K: k, Seed: 3, Metric: m, Workers: 2})
+			switch {
+			case err != nil:
+			case stages:
+				err = x.inStages(t.Context(), 20, nil)
+			default:
+				if err = x.start(t.Context()); err == nil {
+					_, err = x.iterations(t.Context(), 1, 20, nil)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if part := x.part(coarseRows * k); part == x || part.n != coarseRows*k {
+				t.Fatalf("no part of the sample: %d rows", part.n)
+			}
+			for _, dist := range x.distances {
+				sum += float64(dist) * float64(dist)
+			}
+			return sum
+		}
+		ratio := error2(true) / error2(false)
+		t.Logf("%s: the error of stages is %.3f of that of the whole sample", m, ratio)
+		if math.IsNaN(ratio) || ratio > 1.03 {
+			t.Errorf("%s: the error of stages is %.3f of that of the whole sample", m, ratio)
+		}
+	}
+}
+
+// A part that misses rows which differ is not started from.
+func TestStagesOfFewDifferentRows(t *testing.T) {
+	t.Parallel()
+	const n, d, k = 4000, 2, 10
+	sample := make([]float32, n*d)
+	for i := range k - 1 {
+		sample[(400*i+1)*d] = float32(i + 1)
+	}
+	centroids, got, err := Train(t.Context(), sample, n, d, TrainConfig{K: k, MaxIter: 20, Metric: kernel.L2}, nil)
+	seen := map[[d]float32]bool{}
+	for c := range got {
+		seen[[d]float32(centroids[c*d:])] = true
+	}
+	if err != nil || got != k || len(seen) != k {
+		t.Errorf("got %d clusters at %d places, %v", got, len(seen), err)
+	}
+}
+
 func TestHierarchicalOfFewRows(t *testing.T) {
 	t.Parallel()
 	sample := make([]float32, 40*3)

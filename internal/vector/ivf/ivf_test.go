@@ -45,7 +45,7 @@ func train(t testing.TB, sample []float32, n, d int, cfg ivf.TrainConfig) ([]flo
 
 func TestSameBytesFromAnyNumberOfWorkers(t *testing.T) {
 	t.Parallel()
-	const n, d = 1500, 12
+	const n, d = 2500, 12 // enough that parts of the sample come first
 	sample := blobs(n, d, 9)
 	for i := range 6 {
 		m, two := kernel.Metric(i%3), i >= 3

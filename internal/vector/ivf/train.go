@@ -36,10 +36,15 @@ func TrainBytes(n, k, d int64, m kernel.Metric) int64 {
 	if m == kernel.Cosine {
 		rows += n * (4*d + 8)
 	}
+	for _, part := range []int64{coarseRows * k, fineRows * k} { // both are there for a moment
+		if part <= n/2 {
+			rows += part * (4*d + 28)
+		}
+	}
 	return rows + 24*k*d
 }
 
-// Train runs Lloyd's k-means from a seeded k-means++ start (design, decision 19). sample has n rows of d components,
+// Train runs Lloyd's k-means from a seeded k-means++ start (design, decision 19), the first iterations on parts of the sample, see inStages. sample has n rows of d components,
 // row-major; it is only read. The centroids have k rows in the original space; the caller owns them. progress, if not
 // nil, is called after each iteration (1, 2, …). The only other errors than ErrSample are the context's.
 //
@@ -54,14 +59,13 @@ func Train(ctx context.Context, sample []float32, n, d int, cfg TrainConfig, pro
 	if err != nil {
 		return nil, 0, err
 	}
-	first, last := 1, max(1, cfg.MaxIter)
+	last := max(1, cfg.MaxIter)
 	if cfg.Hierarchical && t.k >= minHierarchical {
-		err, first = t.startInCells(ctx, cfg, progress), last
+		if err = t.startInCells(ctx, cfg, progress); err == nil {
+			_, err = t.iterations(ctx, last, last, progress)
+		}
 	} else {
-		err = t.start(ctx)
-	}
-	if err == nil {
-		err = t.iterations(ctx, first, last, progress)
+		err = t.inStages(ctx, last, progress)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -110,12 +114,18 @@ func newTrainer(ctx context.Context, sample []float32, n, d int, cfg TrainConfig
 		}
 	}
 	t.k = min(cfg.K, t.distinct(cfg.K))
+	t.prepare()
+	return t, nil
+}
+
+// prepare makes room for what is known of each row.
+func (t *trainer) prepare() {
+	n := t.n
 	t.clusters, t.previous = make([]int32, n), make([]int32, n)
 	for i := range t.clusters {
 		t.clusters[i] = -1
 	}
 	t.distances, t.members, t.boundaries = make([]float32, n), make([]int32, n), make([]int, t.k+1)
-	return t, nil
 }
 
 func (t *trainer) row(i int) []float32 { return t.rows[i*t.d : (i+1)*t.d] }
@@ -137,21 +147,21 @@ func (t *trainer) distinct(limit int) int {
 	return len(seen)
 }
 
-// iterations runs the iterations first to last, or until no row changes its cluster.
-func (t *trainer) iterations(ctx context.Context, first, last int, progress func(iter int)) error {
+// iterations runs the iterations first to last, or until no row changes its cluster, which it reports.
+func (t *trainer) iterations(ctx context.Context, first, last int, progress func(iter int)) (settled bool, err error) {
 	for iter := first; iter <= last; iter++ {
 		changed, err := t.iterate(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if progress != nil {
 			progress(iter)
 		}
 		if !changed {
-			break
+			return true, nil
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // iterate assigns every row, starts empty clusters again, and moves the centroids. It reports whether any row changed
@@ -243,9 +253,7 @@ func (t *trainer) move(c int) {
 	}
 	sums := make([]float64, t.d)
 	for _, i := range rows {
-		for j, x := range t.row(int(i)) {
-			sums[j] += float64(x)
-		}
+		kernel.Accumulate(sums, t.row(int(i)))
 	}
 	divisor := float64(len(rows))
 	if t.spherical {

@@ -61,6 +61,9 @@ func Distances64(m Metric, dists []float64, rows, v []float32) {
 	}
 }
 
+// Accumulate adds the components of x to sums, which has as many.
+func Accumulate(sums []float64, x []float32) { simd.Accumulate(sums, x) }
+
 // Dot64 is the dot product in float64, components in ascending order. a and b have the same length.
 func Dot64[T Scalar](a, b []T) float64 {
 	b = b[:len(a)]

@@ -30,3 +30,4 @@ func portionsAVX2(*float64, *float32, float32, int) float32         { panic("sim
 func quantizeAVX2(_ *byte, _ *float32, _ *float64, _, _ *float32, _, _ float64, _ int) {
 	panic("simd: no assembly")
 }
+func accumulateAVX2(*float64, *float32, int) { panic("simd: no assembly") }

@@ -74,3 +74,16 @@ func pair(x, y []float32, sum float64, squares bool) float64 {
 	}
 	return sum
 }
+
+// Accumulate adds the components of x to sums, which has as many.
+func Accumulate(sums []float64, x []float32) {
+	i := 0
+	if eights := len(x) / 8; fast && eights > 0 {
+		_ = sums[len(x)-1]
+		accumulateAVX2(&sums[0], &x[0], eights)
+		i = 8 * eights
+	}
+	for ; i < len(x); i++ {
+		sums[i] += float64(x[i])
+	}
+}

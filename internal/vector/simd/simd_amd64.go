@@ -80,6 +80,11 @@ func levelsAVX2(num *[64]float64, den *[64]float64, grid *[64]float64, a *float6
 //go:noescape
 func projectAVX2(panel *float64, q *float64, n int)
 
+// accumulateAVX2 adds 8·eights components to as many sums, eights ≥ 1.
+//
+//go:noescape
+func accumulateAVX2(sums *float64, x *float32, eights int)
+
 // residualAVX2 sets r to v − c, abs to |r| and bit i of signs to r[i] > 0, for 8·eights components, eights ≥ 1.
 //
 //go:noescape

@@ -1844,6 +1844,27 @@ projectOut:
 	VZEROUPPER
 	RET
 
+// func accumulateAVX2(sums *float64, x *float32, eights int)
+// Requires: AVX
+TEXT ·accumulateAVX2(SB), NOSPLIT, $0-24
+	MOVQ sums+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ eights+16(FP), DX
+
+accumulateLoop:
+	VCVTPS2PD (CX), Y0
+	VADDPD    (AX), Y0, Y0
+	VMOVUPD   Y0, (AX)
+	VCVTPS2PD 16(CX), Y0
+	VADDPD    32(AX), Y0, Y0
+	VMOVUPD   Y0, 32(AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNZ       accumulateLoop
+	VZEROUPPER
+	RET
+
 // func residualAVX2(r *float32, abs *float32, signs *byte, v *float32, c *float32, eights int)
 // Requires: AVX, AVX2
 TEXT ·residualAVX2(SB), NOSPLIT, $0-48

@@ -74,6 +74,19 @@ func FuzzRows(f *testing.F) {
 				}
 			}
 		}
+		total := make([]float64, d)
+		for i := range n {
+			Accumulate(total, rows[i*d:(i+1)*d])
+		}
+		for j, got := range total {
+			want := 0.0
+			for i := range n {
+				want += float64(rows[i*d+j])
+			}
+			if !same64(got, want) {
+				t.Fatalf("sum of %d rows of D=%d, component %d: got %v, want %v", n, d, j, got, want)
+			}
+		}
 		one, each := func(int) []float32 { return v }, func(i int) []float32 { return others[int(ids[i])*d:][:d] }
 		SquaresTo(sums, rows, v)
 		check("squares to", one, true)
