@@ -15,7 +15,7 @@ LDFLAGS   = -s -w -buildid= $(if $(VERSION),-X main.stamped=$(VERSION))
 TAGS     := disable_grpc_modules,grpcnotrace
 
 .DEFAULT_GOAL := help
-.PHONY: alerts release help demo build services services-long test test-long fuzz fuzz-all conformance conformance-long stack lint check bench bench-all bench-peers generate
+.PHONY: alerts release help demo build services services-long test test-long proofs fuzz fuzz-all conformance conformance-long stack lint check bench bench-all bench-peers generate
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ test: ## run every Go test with the race detector, the long proofs without it, t
 test-long: ## the same with larger inputs and more seeds
 	TIDEMARK_TEST_LONG=1 $(GO) test -race -timeout 60m ./...
 	TIDEMARK_TEST_LONG=1 $(GO) test -timeout 5h $(WHOLE)
+
+proofs: ## kills at every call, flipped bytes, random schedules, in the numbers that are promised, which it prints (.ci/proofs)
+	@GO='$(GO)' .ci/proofs
 
 fuzz: ## feed hostile bytes to the readers of formats, FUZZTIME each
 	@.ci/fuzz $(FUZZTIME) $(FUZZ)

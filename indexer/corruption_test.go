@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -146,9 +147,10 @@ func TestFlippedBytes(t *testing.T) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(kinds))
-	rng := rand.New(rand.NewPCG(27, uint64(flips)))
+	var mu sync.Mutex // guards what follows
 	served, refused := map[string]int{}, map[string]int{}
-	for n := range flips {
+	flip := func(t *testing.T, n int) {
+		rng := rand.New(rand.NewPCG(27, uint64(n)))
 		kind := names[n%len(names)]
 		file := kinds[kind][rng.IntN(len(kinds[kind]))]
 		whole, _, err := st.ReadFile(t.Context(), file)
@@ -156,8 +158,11 @@ func TestFlippedBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := flipped{st, file, rng.Int64N(int64(len(whole))), byte(1 + rng.IntN(255))}
-		what := fmt.Sprintf("%s: byte %d by %02x", file, f.at, f.by)
-		for i, got := range answersOf(t, f, queries) {
+		what := fmt.Sprintf("flip %d, %s: byte %d by %02x", n, file, f.at, f.by)
+		answers := answersOf(t, f, queries)
+		mu.Lock()
+		defer mu.Unlock()
+		for i, got := range answers {
 			if err, no := got.(error); no {
 				refused[kind]++
 				if errors.Is(err, context.Canceled) || storage.Hint(err) == "" && !errors.Is(err, storage.ErrCorrupt) {
@@ -170,11 +175,24 @@ func TestFlippedBytes(t *testing.T) {
 				t.Errorf("%s: question %s has another answer:\n%s", what, i, d)
 			}
 		}
+		mu.Unlock()
 		report, err := coverage.Verify(t.Context(), coverage.Deps{Place: mdt.Inside(f)}, coverage.VerifyRequest{})
+		mu.Lock()
 		if err == nil && report.OK {
 			t.Errorf("%s: verify found nothing: %q", what, around(whole, f.at))
 		}
 	}
+	const lanes = 2
+	t.Run("flips", func(t *testing.T) {
+		for lane := range lanes {
+			t.Run(fmt.Sprint(lane), func(t *testing.T) {
+				t.Parallel()
+				for n := lane; n < flips; n += lanes {
+					flip(t, n)
+				}
+			})
+		}
+	})
 	t.Logf("%d flips; questions served %v, refused %v", flips, served, refused)
 }
 

@@ -422,7 +422,7 @@ func TestKillSyncThatFolds(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d kills", kills)
+	t.Logf("a sync that folds: %d kills", kills)
 }
 
 // shapes are the live files up to their names.

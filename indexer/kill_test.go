@@ -1,6 +1,9 @@
 package indexer_test
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"path"
 	"strings"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"tidemark/generation"
 	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/storage"
 	"tidemark/internal/storage/fault"
 	"tidemark/internal/storage/mem"
 	"tidemark/internal/testkit"
@@ -55,7 +59,7 @@ func orphans(t *testing.T, st *mem.Store) []string {
 		named[mdt.Inside(st).LedgerPath(l.Path)] = true
 	}
 	for _, r := range state.Retired {
-		named[".hoodie/metadata/"+r.Path] = true
+		named[".hoodie/metadata/"+r.Path], named[mdt.Inside(st).LedgerPath(r.Path)] = true, true
 	}
 	for _, f := range st.Paths() {
 		if (strings.Contains(f, "/vector_index_") || strings.Contains(f, "/ledger/")) && !named[f] {
@@ -117,15 +121,16 @@ func killSync(t *testing.T, name string, syncs int, cfg sink.Config) {
 	}
 	want := outcomeOf(t, mdt.Inside(whole))
 	n := count.Calls()
-	t.Log(n, "storage calls")
 	if n < 50 {
 		t.Fatalf("a sync of %d calls: the test shows nothing", n)
 	}
+	kills := 0
 	for call := 1; call <= n; call++ {
 		if testkit.Thinned(call, 16) {
 			continue
 		}
 		for _, after := range []bool{false, true} {
+			kills++
 			st := start.Clone()
 			broken := fault.New(st, fault.Config{StopAt: call, StopAfter: after})
 			if _, err := indexer.Sync(t.Context(), mdt.Inside(broken), indexer.SyncOptions{Sink: cfg}); err == nil && call < n {
@@ -153,6 +158,79 @@ func killSync(t *testing.T, name string, syncs int, cfg sink.Config) {
 			}
 		}
 	}
+	t.Logf("a sync of %d calls: %d kills", n, kills)
+}
+
+// broad answers several calls at once, as a store behind a network does.
+type broad struct{ storage.Store }
+
+func (broad) Broad() bool { return true }
+
+// TestKilledSyncAtOnce is TestKilledSync where the calls of a step are made at once, over a history of commits: which call is the n-th depends on
+// chance, and whatever is left is taken up as after a kill in order. In the fast set every fifth call, before or after its effect.
+func TestKilledSyncAtOnce(t *testing.T) {
+	t.Parallel()
+	start := store(t, "cow_basic")
+	create(t, mdt.Inside(start), generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, mdt.Inside(start))},
+		map[string]string{"vector.num_clusters": "3"})
+	opt := indexer.SyncOptions{Sink: dead(), MaxInstants: 1, FoldEvery: 2}
+	opt.Sink.Evidence = 1
+	commits, folds := 0, 0
+	follow := func(st storage.Store) error { // in commits of ours, and a fold between them
+		for {
+			r, err := indexer.Sync(t.Context(), mdt.Inside(broad{st}), opt)
+			if err != nil {
+				return err
+			}
+			if commits, folds = commits+len(r.Commits), folds+len(r.Folds); r.Processed == 0 {
+				return nil
+			}
+		}
+	}
+	before, whole := foreign(t, start), start.Clone()
+	if err := follow(whole); err != nil || commits < 3 || folds == 0 {
+		t.Fatalf("%d commits, %d folds, %v", commits, folds, err)
+	}
+	what := fmt.Sprintf("a history in %d commits and %d folds", commits, folds)
+	want := outcomeOf(t, mdt.Inside(whole))
+	kills, long := 0, os.Getenv("TIDEMARK_TEST_LONG") != ""
+	for call, ended := 1, false; !ended; call++ {
+		if testkit.Thinned(call, 80) || !long && call%5 != 0 {
+			continue
+		}
+		for _, after := range []bool{false, true} {
+			if !long && after == (call%2 == 0) {
+				continue
+			}
+			st := start.Clone()
+			broken := fault.New(st, fault.Config{StopAt: call, StopAfter: after})
+			err := follow(broken)
+			if ended = broken.Calls() < call; ended {
+				break
+			}
+			kills++
+			what := fmt.Sprintf("call %d, after effect %v", call, after)
+			if err != nil && !errors.Is(err, fault.ErrKilled) {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if err := follow(st); err != nil {
+				t.Fatalf("%s: sync afterwards: %v", what, err)
+			}
+			if d := cmp.Diff(want, outcomeOf(t, mdt.Inside(st))); d != "" {
+				t.Fatalf("%s: (-whole +killed)\n%s", what, d)
+			}
+			if o := orphans(t, st); len(o) > 0 {
+				t.Fatalf("%s: orphans %v", what, o)
+			}
+			now := foreign(t, st)
+			for f, tag := range before {
+				if now[f] != tag {
+					t.Fatalf("%s: foreign file %s changed", what, f)
+				}
+			}
+		}
+	}
+	t.Logf("%s, calls at once: %d kills", what, kills)
 }
 
 func last(trace []string) string {
