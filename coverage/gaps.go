@@ -10,6 +10,22 @@ import (
 	"tidemark/timeline"
 )
 
+// Why a commit is not covered, or holds the frontier (design, section 5).
+const (
+	GapPending     = "pending"     // completed, not processed yet
+	GapInflight    = "inflight"    // not completed; holds the frontier
+	GapArchived    = "archived"    // in the archived timeline, to be caught up from there
+	GapFailed      = "failed"      // cannot be read
+	GapRestored    = "restored"    // covered, and undone since
+	GapQuarantined = "quarantined" // set aside after repeated failures, or by an operator
+	// GapUnaware is a commit of an engine that keeps no markers, where others carry those of one that does. No release of Hudi writes markers, so
+	// nothing has it yet.
+	GapUnaware = "unaware_writer"
+)
+
+// GapReasons are all of them.
+var GapReasons = []string{GapPending, GapInflight, GapArchived, GapFailed, GapRestored, GapQuarantined, GapUnaware}
+
 // gaps lists what keeps the index from covering the newest snapshot or its frontier from following.
 func (l *look) gaps(x *mdt.Index, v Verdict) []Gap {
 	var out []Gap
@@ -19,27 +35,27 @@ func (l *look) gaps(x *mdt.Index, v Verdict) []Gap {
 		if !ok {
 			completed = set.Baseline[requested]
 		}
-		out = append(out, Gap{Requested: requested, Completed: &completed, Reason: "restored"})
+		out = append(out, Gap{Requested: requested, Completed: &completed, Reason: GapRestored})
 	}
 	if v.Behind && !v.Reached {
-		out = append(out, Gap{Requested: x.Frontier.Requested, Reason: "archived"})
+		out = append(out, Gap{Requested: x.Frontier.Requested, Reason: GapArchived})
 	}
 	for _, i := range v.Due {
-		reason := "pending"
+		reason := GapPending
 		_, aside := l.state.Quarantine[i.Requested]
 		skip, skipped := l.state.Skipped[i.Requested]
 		if aside || skipped {
-			reason = "quarantined"
+			reason = GapQuarantined
 		} else if i.Archived {
-			reason = "archived"
+			reason = GapArchived
 		} else if i.Size == 0 {
-			reason = "failed"
+			reason = GapFailed
 		}
 		out = append(out, Gap{Requested: i.Requested, Completed: &i.Completed, Action: i.Action, Reason: reason, Skipped: skip.Reason})
 	}
 	for _, i := range l.tl.Pending() {
 		if markers.Holds(i) && i.Requested < v.Lag.Latest.Completed {
-			out = append(out, Gap{Requested: i.Requested, Action: i.Action, Reason: "inflight"})
+			out = append(out, Gap{Requested: i.Requested, Action: i.Action, Reason: GapInflight})
 		}
 	}
 	return out
@@ -48,7 +64,7 @@ func (l *look) gaps(x *mdt.Index, v Verdict) []Gap {
 // wroteGap names the writer of a commit that is not covered.
 func (s *IndexStatus) wroteGap(requested, writer string) {
 	for g := range s.Gaps {
-		if s.Gaps[g].Requested == requested && s.Gaps[g].Reason == "pending" {
+		if s.Gaps[g].Requested == requested && s.Gaps[g].Reason == GapPending {
 			s.Gaps[g].Writer = writer
 		}
 	}

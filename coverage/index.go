@@ -228,8 +228,8 @@ func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verd
 			s.set(StateBlocked, fmt.Sprintf("completed %s %s proves nothing: %v", i.Action, i.Requested, err),
 				fmt.Sprintf("roll %s back, or repair its file, with Hudi's tools", i.Requested))
 			for g := range s.Gaps {
-				if s.Gaps[g].Requested == i.Requested && s.Gaps[g].Reason == "pending" {
-					s.Gaps[g].Reason = "failed"
+				if s.Gaps[g].Requested == i.Requested && s.Gaps[g].Reason == GapPending {
+					s.Gaps[g].Reason = GapFailed
 				}
 			}
 			return true, nil

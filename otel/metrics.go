@@ -45,9 +45,6 @@ func (m Metric) unit() string {
 	return "1"
 }
 
-// GapReasons are why a commit is not covered, or holds the frontier (design, section 5).
-var GapReasons = []string{"pending", "inflight", "archived", "failed", "restored", "quarantined", "unaware_writer"}
-
 // States are the states of an index, as coverage shows them.
 var States = []coverage.State{coverage.StateUnsupported, coverage.StateAbsent, coverage.StateHandedOver, coverage.StateFailClosed,
 	coverage.StateBlocked, coverage.StateStalled, coverage.StatePaused, coverage.StateCatchingUp, coverage.StateDegraded,
@@ -69,7 +66,7 @@ var Metrics = []Metric{
 	{Name: lagInstants, Kind: Gauge, Labels: perIndex, Help: "Completed data writes that the index does not cover and no operator has skipped."},
 	{Name: lagSeconds, Kind: Gauge, Labels: perIndex, Help: "Seconds between the newest completion and the newest one up to which all are covered; 0 when fresh."},
 	{Name: oldestUncovered, Kind: Gauge, Labels: perIndex, Help: "Seconds since the first uncovered data write completed; 0 when there is none."},
-	{Name: gapInstants, Kind: Gauge, Labels: with("reason"), Values: GapReasons, Help: "Data writes that are not covered or hold the frontier, by reason."},
+	{Name: gapInstants, Kind: Gauge, Labels: with("reason"), Values: coverage.GapReasons, Help: "Data writes that are not covered or hold the frontier, by reason."},
 	{Name: state, Kind: Gauge, Labels: with("state"), Values: names(States), Help: "1 for the state that the index is in, 0 for all others."},
 	{Name: frontierSeconds, Kind: Gauge, Labels: perIndex, Help: "When the frontier completed, as Unix time."},
 	{Name: horizonInstants, Kind: Gauge, Labels: with("kind"), Values: []string{"cleaner", "archiver"},

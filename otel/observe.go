@@ -106,11 +106,11 @@ func (t *Telemetry) state(table, index string, st coverage.IndexStatus) {
 	gaps, waiting := map[string]int{}, 0
 	for _, g := range st.Gaps {
 		gaps[g.Reason]++
-		if g.Reason == "quarantined" && g.Skipped == "" {
+		if g.Reason == coverage.GapQuarantined && g.Skipped == "" {
 			waiting++
 		}
 	}
-	for _, reason := range GapReasons {
+	for _, reason := range coverage.GapReasons {
 		s.set(gapInstants, float64(gaps[reason]), table, index, reason)
 	}
 	s.set(quarantined, float64(waiting), table, index)

@@ -218,6 +218,34 @@ func TestDocsAndPageAgree(t *testing.T) {
 	}
 }
 
+// docs/operations.md has an entry for every state and a row for every gap reason, and none for anything else.
+func TestStatesAndReasonsAreExplained(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, gaps, _ := strings.Cut(string(b), "<!-- gaps -->")
+	gaps, _, _ = strings.Cut(gaps, "\n\n`writer`")
+	var reasons, states []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(gaps, -1) {
+		reasons = append(reasons, m[1])
+	}
+	_, entries, _ := strings.Cut(string(b), "\n## States\n")
+	entries, _, _ = strings.Cut(entries, "\n## ")
+	for _, m := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(entries, -1) {
+		states = append(states, m[1])
+	}
+	for _, c := range []struct {
+		what      string
+		got, want []string
+	}{{"gap reasons", reasons, coverage.GapReasons}, {"states, in their order", states, names(States)}} {
+		if d := cmp.Diff(c.want, c.got); d != "" {
+			t.Errorf("%s (-code +docs):\n%s", c.what, d)
+		}
+	}
+}
+
 // rows yields the cells of a table's rows without quotes.
 func rows(text string) func(func([]string) bool) {
 	return func(yield func([]string) bool) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tidemark/internal/testkit"
 )
@@ -140,6 +143,63 @@ func TestHelpHasExamples(t *testing.T) {
 		}
 		if c.Example == "" || c.Short == "" {
 			t.Errorf("%s: no example or no description", c.Name())
+		}
+	}
+}
+
+// reference is docs/commands.md as the program would have it: a row for each command and for each flag that its help shows.
+func reference() string {
+	var a app
+	root := a.root()
+	cell := func(s string) string { return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", "\\|") }
+	var commands, flags strings.Builder
+	rows := func(command string, fs *pflag.FlagSet) {
+		fs.VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Name == "help" {
+				return
+			}
+			name, usage := pflag.UnquoteUsage(f)
+			standard := ""
+			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && f.DefValue != "0" && f.DefValue != "0s" {
+				standard = "`" + f.DefValue + "`"
+			}
+			fmt.Fprintf(&flags, "| %s | `%s` | %s | %s |\n", command, strings.TrimSpace("--"+f.Name+" "+name), standard, cell(usage))
+		})
+	}
+	rows("all", root.PersistentFlags())
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.Hidden || sub.Name() == "help" {
+				continue
+			}
+			if sub.HasSubCommands() {
+				visit(sub)
+				continue
+			}
+			fmt.Fprintf(&commands, "| `%s` | %s |\n", cell(strings.TrimSuffix(sub.UseLine(), " [flags]")), cell(sub.Short))
+			rows("`"+strings.TrimPrefix(sub.CommandPath(), "tidemark ")+"`", sub.LocalNonPersistentFlags())
+		}
+	}
+	visit(root)
+	return "| command | does |\n| --- | --- |\n" + commands.String() + "\n| command | flag | default | meaning |\n| --- | --- | --- | --- |\n" + flags.String()
+}
+
+// TestReference: docs/commands.md has every command and every flag as the program has them, and nothing else.
+func TestReference(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "commands.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tables, found := strings.Cut(string(b), "<!-- commands -->\n\n")
+	if diff := cmp.Diff(reference(), tables); !found || diff != "" {
+		t.Errorf("docs/commands.md (-program +docs):\n%s", diff)
+	}
+	if os.Getenv("TIDEMARK_TEST_REWRITE") != "" {
+		head, _, _ := strings.Cut(string(b), "<!-- commands -->")
+		if err := os.WriteFile(filepath.Join(testkit.Root(), "docs", "commands.md"), []byte(head+"<!-- commands -->\n\n"+reference()), 0o600); err != nil {
+			t.Error(err)
 		}
 	}
 }
