@@ -118,7 +118,8 @@ func TestBestHitsInAnyOrder(t *testing.T) {
 		for i := range hits {
 			estimate := float64(r.IntN(8)) // many ties
 			hits[i] = hit{estimate: estimate, score: estimate + float64(r.IntN(2)*r.IntN(5)),
-				delta: &deltaPosting{key: fmt.Appendf(nil, "k%02d", r.IntN(40)), locator: delta.Locator{FileID: fmt.Sprint(r.IntN(3)), Position: int64(i)}}}
+				block: &block{deltas: deltas{keys: [][]byte{fmt.Appendf(nil, "k%02d", r.IntN(40))},
+					locators: []delta.Locator{{FileID: fmt.Sprint(r.IntN(3)), Position: int64(i)}}}}}
 		}
 		var want []candidate
 		for range 5 {

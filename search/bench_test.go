@@ -35,7 +35,9 @@ type large struct {
 	vectors [][]float32
 	queries [][]float32
 	records map[int]map[string][]byte // by cluster and key
-	at      []int                     // cluster of each row
+	at      []int32                   // cluster of each row
+	codes   []rabitq.Code             // of each row
+	router  *kernel.Router
 	kept    []*cluster
 	project []float32
 	centres []float32
@@ -88,20 +90,23 @@ func newLarge(b *testing.B) *large {
 	if l.schema, err = avrox.ParseSchema(delta.SchemaJSON); err != nil {
 		b.Fatal(err)
 	}
+	l.router = kernel.NewRouter(kernel.L2, centroids, k, benchDim)
+	l.at = make([]int32, benchRows)
+	l.router.NearestAll(flat, l.at, nil)
+	l.codes = l.g.Encoder.EncodeAll(flat, func(i int) []float32 { return l.rotated(l.at[i]) })
 	l.build(b)
 	return l
 }
+
+func (l *large) rotated(c int32) []float32 { return l.g.Rotated[int(c)*benchDim : (int(c)+1)*benchDim] }
 
 func rowKey(i int) string { return fmt.Sprintf("row-%08d", i) }
 
 // build packs all rows afresh into the clusters there are.
 func (l *large) build(b *testing.B) {
 	packed := make([][]delta.Posting, benchClusters)
-	l.at = make([]int, benchRows)
-	for i, v := range l.vectors {
-		c, _ := kernel.Nearest(kernel.L2, l.g.Centroids, l.g.K, benchDim, v)
-		l.at[i] = c
-		packed[c] = append(packed[c], delta.Posting{RecordKey: rowKey(i), Locator: delta.Locator{FileID: "f", BaseInstant: "1", Position: int64(i)}, Code: l.g.Encode(v, c)})
+	for i, c := range l.at {
+		packed[c] = append(packed[c], delta.Posting{RecordKey: rowKey(i), Locator: delta.Locator{FileID: "f", BaseInstant: "1", Position: int64(i)}, Code: l.codes[i]})
 	}
 	for c, rows := range packed {
 		kvs, err := delta.PackSegment(l.g.Shape(), 1, uint32(c), 0, delta.VectorsPerBlock(benchDim, 4, false), rows)
@@ -116,22 +121,41 @@ func (l *large) build(b *testing.B) {
 	clear(l.kept)
 }
 
-// update is a MoR commit that changes some rows: deltas and tombstones, as sync writes them.
-func (l *large) update(rows int) {
+// put writes a posting as sync does and returns its bytes, without those that a file adds.
+func (l *large) put(c int32, i int, r delta.Record) int {
+	key, value := string(delta.PostingKey(1, uint32(c), 0, rowKey(i))), delta.EncodeRecord(nil, r)
+	l.records[int(c)][key] = value
+	return len(key) + len(value)
+}
+
+// posting is the delta of a row.
+func (l *large) posting(i int, position int64) *delta.PostingDelta {
+	return delta.NewPosting(rowKey(i), delta.Locator{FileID: "f", BaseInstant: "2", Position: position}, l.codes[i])
+}
+
+// update changes some rows as a commit to logs does: deltas and tombstones. It returns their bytes.
+func (l *large) update(rows int) (written int) {
 	for range rows {
 		i := l.rand.IntN(benchRows)
-		v := l.vector()
-		c, _ := kernel.Nearest(kernel.L2, l.g.Centroids, l.g.K, benchDim, v)
-		put := func(c int, r delta.Record) {
-			l.records[c][string(delta.PostingKey(1, uint32(c), 0, rowKey(i)))] = delta.EncodeRecord(nil, r)
+		l.vectors[i] = l.vector()
+		c, _ := l.router.Nearest(l.vectors[i])
+		if old := l.at[i]; int(old) != c {
+			written += l.put(old, i, &delta.Tombstone{DeleteInstant: "2", DeleteReason: delta.ReasonManual})
 		}
-		if old := l.at[i]; old != c {
-			put(old, &delta.Tombstone{DeleteInstant: "2", DeleteReason: delta.ReasonManual})
-		}
-		put(c, delta.NewPosting(rowKey(i), delta.Locator{FileID: "f", BaseInstant: "1", Position: -1}, l.g.Encode(v, c)))
-		l.vectors[i], l.at[i] = v, c
+		l.at[i], l.codes[i] = int32(c), l.g.Encoder.Encode(l.vectors[i], l.rotated(int32(c)))
+		written += l.put(l.at[i], i, l.posting(i, -1))
 	}
 	clear(l.kept)
+	return written
+}
+
+// refresh moves all rows, as a commit does that writes every base file anew.
+func (l *large) refresh() (written int) {
+	for i, c := range l.at {
+		written += l.put(c, i, l.posting(i, int64(i)))
+	}
+	clear(l.kept)
+	return written
 }
 
 func (l *large) ScanEntries(_ context.Context, prefix []byte, fn func(mdt.Entry) error) error {
@@ -239,30 +263,36 @@ func share(found []string, of map[string]bool) float64 {
 	return float64(n) / float64(len(of))
 }
 
-// recall asks all queries and returns the mean recall of their answers and the median time of one.
-func (l *large) recall(b *testing.B, e *engine, truth []map[string]bool) (recall float64, p50 time.Duration) {
+// recall asks several engines all queries, in turns, and returns the mean recall of their answers and the median time of one.
+func (l *large) recall(b *testing.B, truth []map[string]bool, engines ...*engine) (recall []float64, p50 []time.Duration) {
 	b.Helper()
-	took := make([]time.Duration, 0, 3*len(l.queries))
-	for round := range 3 {
+	recall, p50 = make([]float64, len(engines)), make([]time.Duration, len(engines))
+	took := make([][]time.Duration, len(engines))
+	for round := range 5 {
 		for i := range l.queries {
-			a := l.ask(b, e, i)
-			began := time.Now()
-			if err := e.run(b.Context(), []*ask{a}); err != nil {
-				b.Fatal(err)
+			for n, e := range engines {
+				a := l.ask(b, e, i)
+				began := time.Now()
+				if err := e.run(b.Context(), []*ask{a}); err != nil {
+					b.Fatal(err)
+				}
+				took[n] = append(took[n], time.Since(began))
+				if round > 0 {
+					continue
+				}
+				keys := make([]string, 0, e.k)
+				for _, r := range a.answer.Results[:e.k] {
+					keys = append(keys, r.Key)
+				}
+				recall[n] += share(keys, truth[i]) / float64(len(l.queries))
 			}
-			took = append(took, time.Since(began))
-			if round > 0 {
-				continue
-			}
-			keys := make([]string, 0, e.k)
-			for _, r := range a.answer.Results[:e.k] {
-				keys = append(keys, r.Key)
-			}
-			recall += share(keys, truth[i]) / float64(len(l.queries))
 		}
 	}
-	slices.Sort(took)
-	return recall, took[len(took)/2]
+	for n, all := range took {
+		slices.Sort(all)
+		p50[n] = all[len(all)/2]
+	}
+	return recall, p50
 }
 
 // BenchmarkQuery asks warm queries for 10 rows.
@@ -278,7 +308,7 @@ func BenchmarkQuery(b *testing.B) {
 				}
 			}
 		})
-		b.Run(string(mode)+"/batch of 200", func(b *testing.B) {
+		b.Run(string(mode)+"/batch of 100", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				asks := make([]*ask, benchQueries)
@@ -334,30 +364,45 @@ func BenchmarkPruning(b *testing.B) {
 	}
 }
 
-// BenchmarkUpkeep: 20 MoR commits of 1 % each, never folded, against an index of the same rows built afresh on the same centroids. Rows
-// come from memory on both sides.
+// BenchmarkUpkeep: 20 commits of 1 % each, never folded, against an index of the same rows built afresh on the same centroids. As logs:
+// the rows that changed are deltas. As rewritten files, the worst case: each commit moves every row. Rows come from memory on both sides.
 func BenchmarkUpkeep(b *testing.B) {
 	l := newLarge(b)
-	for range 20 {
-		l.update(benchRows / 100)
-	}
-	truth := l.truth(10)
-	for _, mode := range []Mode{Approximate, ExactRerank} {
-		b.Run(string(mode), func(b *testing.B) {
-			var ratio, points float64
-			for b.Loop() {
-				kept, at := l.records, slices.Clone(l.at)
-				old, oldTime := l.recall(b, l.engine(b, 10, 50, mode == ExactRerank), truth)
-				l.records = map[int]map[string][]byte{}
-				l.build(b)
-				fresh, freshTime := l.recall(b, l.engine(b, 10, 50, mode == ExactRerank), truth)
-				l.records, l.at = kept, at
-				clear(l.kept)
-				ratio, points = float64(oldTime)/float64(freshTime), 100*(fresh-old)
-				b.ReportMetric(100*fresh, "recall-fresh-%")
+	for _, how := range []string{"logs", "files"} {
+		written, changed := 0, 0
+		for range 20 {
+			n := l.update(benchRows / 100)
+			changed, written = changed+n, written+n
+			if how == "files" {
+				written += l.refresh()
 			}
-			b.ReportMetric(ratio, "p50/fresh")
-			b.ReportMetric(points, "recall-lost-points")
-		})
+		}
+		truth := l.truth(10)
+		kept := l.records
+		for _, mode := range []Mode{Approximate, ExactRerank} {
+			old := l.engine(b, 10, 50, mode == ExactRerank)
+			clusters := slices.Clone(l.kept)
+			old.clusters = func(_ context.Context, id int) (*cluster, error) { return clusters[id], nil }
+			l.records = map[int]map[string][]byte{}
+			l.build(b)
+			fresh := l.engine(b, 10, 50, mode == ExactRerank)
+			b.Run(how+"/"+string(mode), func(b *testing.B) {
+				var recall []float64
+				var p50 []time.Duration
+				for b.Loop() {
+					recall, p50 = l.recall(b, truth, old, fresh)
+				}
+				b.ReportMetric(float64(p50[0])/float64(p50[1]), "p50/fresh")
+				b.ReportMetric(100*(recall[1]-recall[0]), "recall-lost-points")
+				b.ReportMetric(100*recall[1], "recall-fresh-%")
+				b.ReportMetric(float64(written)/float64(changed), "written/changed")
+			})
+			l.records = kept
+			clear(l.kept)
+		}
+		if how == "logs" { // the second begins from blocks, too
+			l.records = map[int]map[string][]byte{}
+			l.build(b)
+		}
 	}
 }

@@ -35,24 +35,12 @@ func compareCandidates(a, b candidate) int {
 // score either, and the best hits are the same in whatever order, and by however many goroutines, postings are scored.
 type hit struct {
 	score, estimate float64
-	block           *block // nil: of a delta
-	delta           *deltaPosting
+	block           *block
 	row             int32
 }
 
-func (h *hit) key() []byte {
-	if h.block != nil {
-		return h.block.view.RecordKeyBytes(int(h.row))
-	}
-	return h.delta.key
-}
-
-func (h *hit) locator() delta.Locator {
-	if h.block != nil {
-		return h.block.view.Locator(int(h.row))
-	}
-	return h.delta.locator
-}
+func (h *hit) key() []byte            { return h.block.key(int(h.row)) }
+func (h *hit) locator() delta.Locator { return h.block.locator(int(h.row)) }
 
 // worse orders by score; keys and places, which are looked at for ties only, make the order whole.
 func (h *hit) worse(o *hit) bool {

@@ -19,14 +19,23 @@ type postings interface {
 // cluster is what the index holds of one cluster, ready to be scanned. It never changes, so that any number of queries can
 // scan it at once.
 type cluster struct {
-	blocks []*block
-	deltas []deltaPosting
-	bytes  int64 // about what it takes in memory
+	blocks []*block // the last one is of the postings written since, if there are any
+	bytes  int64    // about what it takes in memory
 }
 
-// block is a posting block.
+// rows is how many postings there are.
+func (c *cluster) rows() (n int) {
+	for _, b := range c.blocks {
+		n += len(b.factors)
+	}
+	return n
+}
+
+// block is a posting block, or all deltas of a cluster in the same form: then postings cost the same, and have the same estimate to the
+// last bit, before and after they are packed.
 type block struct {
-	view    *delta.BlockView
+	view    *delta.BlockView // nil: of deltas
+	deltas  deltas
 	signs   rabitq.Signs
 	factors []rabitq.Factors
 	gone    []uint64 // bit i: row i is superseded by a delta or a tombstone; nil: none is
@@ -34,12 +43,61 @@ type block struct {
 
 func (b *block) isGone(i int) bool { return b.gone != nil && b.gone[i/64]>>(i%64)&1 == 1 }
 
-// deltaPosting is a posting written since the blocks were.
-type deltaPosting struct {
-	key     []byte
-	code    []byte
-	locator delta.Locator
-	factors rabitq.Factors
+func (b *block) key(i int) []byte {
+	if b.view == nil {
+		return b.deltas.keys[i]
+	}
+	return b.view.RecordKeyBytes(i)
+}
+
+func (b *block) locator(i int) delta.Locator {
+	if b.view == nil {
+		return b.deltas.locators[i]
+	}
+	return b.view.Locator(i)
+}
+
+func (b *block) signRow(i int) []byte {
+	if b.view == nil {
+		return b.deltas.signRow(i)
+	}
+	return b.view.SignRow(i)
+}
+
+func (b *block) exPlanes(i int) []byte {
+	if b.view == nil {
+		return b.deltas.exPlanes(i)
+	}
+	return b.view.ExPlanes(i)
+}
+
+// deltas are postings written since the blocks were, as planes.
+type deltas struct {
+	keys        [][]byte
+	locators    []delta.Locator
+	signs, rest []byte // of each a row, and the rows of the further planes
+	width, more int    // bytes of these
+}
+
+func (d *deltas) signRow(i int) []byte  { return d.signs[i*d.width : (i+1)*d.width] }
+func (d *deltas) exPlanes(i int) []byte { return d.rest[i*d.more : (i+1)*d.more] }
+
+// add appends the planes of a binaryCode, which has the length of the shape: the sign code, then levels of bits−1 bits as a stream, the
+// lowest bit first (vector-index format, section 3.2). A level's highest bit is in the first plane.
+func (d *deltas) add(shape delta.BlockShape, key string, r *delta.PostingDelta) {
+	levels := shape.Bits - 1
+	d.width, d.more = rabitq.RowBytes(shape.Dim), levels*rabitq.RowBytes(shape.Dim)
+	d.keys, d.locators = append(d.keys, []byte(key)), append(d.locators, r.Locator())
+	sign, stream := r.BinaryCode[:rabitq.SignBytes(shape.Dim)], r.BinaryCode[rabitq.SignBytes(shape.Dim):]
+	d.signs = append(append(d.signs, sign...), make([]byte, d.width-len(sign))...)
+	start := len(d.rest)
+	d.rest = append(d.rest, make([]byte, d.more)...)
+	for p := range levels {
+		row := d.rest[start+p*d.width:]
+		for i, at := 0, levels-1-p; i < shape.Dim; i, at = i+1, at+levels {
+			row[i/8] |= stream[at/8] >> (at % 8) & 1 << (i % 8)
+		}
+	}
 }
 
 // readCluster reads one cluster. Deltas and tombstones sort behind the blocks of their segment and supersede them, so the
@@ -47,6 +105,7 @@ type deltaPosting struct {
 func readCluster(ctx context.Context, view postings, generation uint32, shape delta.BlockShape, id int) (*cluster, error) {
 	out := &cluster{bytes: 256}
 	superseded := map[string]struct{}{}
+	written := &block{}
 	segment, first := uint16(0), 0 // the first block of the segment
 	flush := func() {
 		for _, b := range out.blocks[first:] {
@@ -81,7 +140,8 @@ func readCluster(ctx context.Context, view postings, generation uint32, shape de
 				return err
 			}
 			superseded[k.RecordKey] = struct{}{}
-			out.deltas = append(out.deltas, deltaPosting{key: []byte(k.RecordKey), code: r.BinaryCode, locator: r.Locator(), factors: r.Factors()})
+			written.deltas.add(shape, k.RecordKey, r)
+			written.factors = append(written.factors, r.Factors())
 			out.bytes += 256
 		case *delta.Tombstone:
 			superseded[k.RecordKey] = struct{}{}
@@ -94,6 +154,11 @@ func readCluster(ctx context.Context, view postings, generation uint32, shape de
 		return nil, fmt.Errorf("scan cluster %d: %w", id, err)
 	}
 	flush()
+	if n := len(written.factors); n > 0 {
+		written.signs.Set(written.deltas.signs, n, shape.Dim)
+		out.bytes += int64(len(written.deltas.signs) + len(written.deltas.rest))
+		out.blocks = append(out.blocks, written)
+	}
 	return out, nil
 }
 

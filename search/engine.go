@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -50,6 +49,7 @@ type engine struct {
 	columns    []string
 	k, nprobes int
 	rerank     bool
+	seedRows   int64 // see seed.go
 }
 
 // ask is one query and what is known of its answer.
@@ -62,6 +62,8 @@ type ask struct {
 	probes int   // of those, probed in this round
 	limit  int   // candidates of this round
 	best   *best
+	spread *spread              // of the bounds of the rows held, while they are scored
+	near   float64              // bound up to which they are scored first
 	judged map[string]struct{}  // candidates of earlier rounds
 	found  []candidate          // of this round
 	all    bool                 // there are no more in the probed clusters
@@ -186,7 +188,7 @@ func (e *engine) collect(ctx context.Context, asks []*ask) error {
 	probed := map[int][]*ask{}
 	rank := map[int]int{}
 	for _, a := range asks {
-		a.best = newBest(a.limit)
+		a.best, a.spread = newBest(a.limit), &spread{}
 		stats := &a.answer.Stats
 		stats.Rounds++
 		stats.Clusters, stats.Scanned, stats.Pruned = a.probes, 0, 0
@@ -201,37 +203,12 @@ func (e *engine) collect(ctx context.Context, asks []*ask) error {
 		}
 	}
 	ids := slices.SortedFunc(maps.Keys(probed), func(a, b int) int { return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b)) })
-	var mu sync.Mutex // guards the answers' stats
-	scanners := sync.Pool{New: func() any { return &scanner{shape: g.Shape(), partitions: e.partitions} }}
-	err := each(ctx, len(ids), func(ctx context.Context, i int) error {
-		id := ids[i]
-		c, err := e.clusters(ctx, id)
-		if err != nil {
-			return err
-		}
-		s := scanners.Get().(*scanner)
-		defer scanners.Put(s)
-		for _, a := range probed[id] {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			scanned, pruned, err := s.cluster(c, a.rotated.Cluster(g.Rotated[id*g.Dim:(id+1)*g.Dim]), a.best)
-			if err != nil {
-				return fmt.Errorf("score cluster %d: %w", id, err)
-			}
-			mu.Lock()
-			a.answer.Stats.Scanned += scanned
-			a.answer.Stats.Pruned += pruned
-			mu.Unlock()
-		}
-		return nil
-	})
-	if err != nil {
+	if err := e.scan(ctx, ids, probed); err != nil {
 		return err
 	}
 	for _, a := range asks {
 		a.found, a.all = a.best.take(a.judged)
-		a.best = nil
+		a.best, a.spread = nil, nil
 	}
 	return nil
 }

@@ -73,6 +73,8 @@ func newWorld(t testing.TB, n, k int, m kernel.Metric) *world {
 	return w
 }
 
+func (w *world) key(i int) string { return fmt.Sprintf("k%04d", i) }
+
 // put sets the table's row and the record index, not the postings.
 func (w *world) put(key, partition string, v []float32) {
 	raw := make([]byte, 0, 4*len(v))

@@ -19,62 +19,55 @@ type scanner struct {
 const hitsAtOnce = 32
 
 // cluster scores the postings of a cluster for one query.
-func (s *scanner) cluster(c *cluster, q *rabitq.ClusterQuery, b *best) (scanned, pruned int, err error) {
+func (s *scanner) cluster(c *cluster, q *rabitq.ClusterQuery, b *best) (pruned int) {
 	for _, block := range c.blocks {
-		scanned += len(block.factors)
 		pruned += s.block(block, q, b)
 	}
-	for i := range c.deltas {
-		d := &c.deltas[i]
-		scanned++
-		estimate, err := q.Delta(d.code, s.shape.Bits, &d.factors)
-		if err != nil {
-			return scanned, pruned, err
-		}
-		if s.partitions == nil || s.partitions[d.locator.Partition] {
-			s.add(b, hit{score: estimate, estimate: estimate, delta: d})
-		}
+	return pruned
+}
+
+// scan returns the integers of pass 1 for the rows of a block. They are valid until the next call.
+func (s *scanner) scan(b *block, q *rabitq.ClusterQuery) []uint16 {
+	if room := b.signs.Room(); cap(s.sums) < room {
+		s.sums = make([]uint16, room)
 	}
-	s.flush(b)
-	return scanned, pruned, nil
+	return q.ScanInto(s.sums[:cap(s.sums)], &b.signs)
 }
 
 // block is the two-pass scan: the sign plane and its bound first, all bits for what the bound lets through. Integers come
 // before the sign plane's own estimate; they prune no row that it keeps. It returns how many rows the bound ended.
-//
-// The partition filter comes before the heap, so that the answer is the best of the partitions (R95).
 func (s *scanner) block(b *block, q *rabitq.ClusterQuery, to *best) (pruned int) {
-	rowBytes := rabitq.RowBytes(s.shape.Dim)
-	if room := b.signs.Room(); cap(s.sums) < room {
-		s.sums = make([]uint16, room)
-	}
-	sums := q.ScanInto(s.sums[:cap(s.sums)], &b.signs)
 	most := to.most()
-	for i, sum := range sums {
-		f := &b.factors[i]
-		if q.Bound(sum, f) > most {
+	for i, sum := range s.scan(b, q) {
+		if q.Bound(sum, &b.factors[i]) > most || s.row(b, i, q, to, &most) {
 			pruned++
-			continue
-		}
-		signDot, optimistic := q.Pass1(b.view.SignRow(i), f)
-		if optimistic > most {
-			pruned++
-			continue
-		}
-		estimate := q.Pass2(signDot, b.view.ExPlanes(i), rowBytes, s.shape.Bits, f)
-		score := estimate
-		if optimistic > score {
-			score = optimistic
-		}
-		if score > most || b.isGone(i) || s.partitions != nil && !s.partitions[b.view.Locator(i).Partition] {
-			continue
-		}
-		if s.add(to, hit{score: score, estimate: estimate, block: b, row: int32(i)}) {
-			most = to.most()
 		}
 	}
 	s.flush(to)
 	return pruned
+}
+
+// row scores one row, unless the bound of its sign plane is beyond most. It reports whether that was so.
+//
+// The partition filter comes before the heap, so that the answer is the best of the partitions (R95).
+func (s *scanner) row(b *block, i int, q *rabitq.ClusterQuery, to *best, most *float64) (pruned bool) {
+	f := &b.factors[i]
+	signDot, optimistic := q.Pass1(b.signRow(i), f)
+	if optimistic > *most {
+		return true
+	}
+	estimate := q.Pass2(signDot, b.exPlanes(i), rabitq.RowBytes(s.shape.Dim), s.shape.Bits, f)
+	score := estimate
+	if optimistic > score {
+		score = optimistic
+	}
+	if score > *most || b.isGone(i) || s.partitions != nil && !s.partitions[b.locator(i).Partition] {
+		return false
+	}
+	if s.add(to, hit{score: score, estimate: estimate, block: b, row: int32(i)}) {
+		*most = to.most()
+	}
+	return false
 }
 
 // add keeps a hit until there are some, and reports whether they were offered. An estimate that is not a number comes last.
