@@ -111,6 +111,7 @@ func connect(o Options) (*sdk.Client, error) {
 			so.HTTPClient = &http.Client{Transport: o.Transport}
 		}
 		so.DisableLogOutputChecksumValidationSkipped = true
+		so.APIOptions = append(so.APIOptions, listFast)
 	}), nil
 }
 
