@@ -144,6 +144,7 @@ type Follower struct {
 	byKey   map[string]*followed
 	ctx     context.Context // of Run; nil before
 	stopped bool
+	ready   bool                  // every table was looked at once
 	told    map[string]HintCounts // by source
 	strange map[string]bool       // paths of hints of tables that are not followed, for the log; at most maxStrange
 	loops   sync.WaitGroup

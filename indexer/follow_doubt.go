@@ -48,8 +48,8 @@ func (t *followed) doubt(now time.Time) (coverage.State, string, bool) {
 	case !t.view.Fresh || age <= t.bound():
 		return "", "", false
 	case t.working.n > 0:
-		return coverage.StateCatchingUp, fmt.Sprintf("%d commits are being covered since %v, beginning with %s %s", t.working.n,
-			now.Sub(t.working.since).Round(time.Second), t.working.first.Action, t.working.first.Requested), true
+		return coverage.StateCatchingUp, fmt.Sprintf("a pass is at work since %s on what is due, %d in all, the first is %s %s",
+			t.working.since.UTC().Format("15:04:05Z"), t.working.n, t.working.first.Action, t.working.first.Requested), true
 	}
 	return coverage.StateStalled, fmt.Sprintf("not called fresh: the last look that has ended began %v ago", age.Round(time.Second)), true
 }

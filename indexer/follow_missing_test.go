@@ -1,6 +1,7 @@
 package indexer_test
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"tidemark/coverage"
 	"tidemark/indexer"
 	"tidemark/indexer/source"
+	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 )
 
@@ -55,6 +57,37 @@ func TestFollowSaysThatATableIsMissing(t *testing.T) {
 		}
 		if ok, failed := metrics.passes(); ok > 0 || failed == 0 {
 			t.Errorf("%d passes without failure, %d with", ok, failed)
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Where the place beside a table is missing, that is said, not that the table is; and a table that comes by a reload makes nobody unready.
+func TestFollowSaysThatThePlaceBesideIsMissing(t *testing.T) {
+	t.Parallel()
+	l := late(t, "mor_basic")
+	inBubble(t, func(t *testing.T) {
+		f := launch(t, indexer.FollowConfig{Open: func(_ context.Context, c indexer.TableConfig) (mdt.Place, error) {
+			if c.Sink != "" {
+				return mdt.Place{}, &storage.Error{Op: "open", Path: "file://" + c.Sink, Err: storage.ErrNotFound, Hint: "make it"}
+			}
+			return mdt.Inside(l.st), nil
+		}}, nil, indexer.TableConfig{URL: "/t", Sink: "/beside"})
+		synctest.Wait()
+		v := f.view("/t")
+		if v.State != coverage.StateAbsent || !strings.Contains(v.Reason, "place beside the table, /beside, does not exist") || v.Indexes[0].Next != "make it" {
+			t.Errorf("state %s: %s; %+v", v.State, v.Reason, v.Indexes)
+		}
+		if ok, why := f.Ready(); !ok {
+			t.Error(why)
+		}
+		if err := f.SetTables([]indexer.TableConfig{{URL: "/t", Sink: "/beside"}, {URL: "/more"}}); err != nil {
+			t.Fatal(err)
+		}
+		if ok, why := f.Ready(); !ok {
+			t.Errorf("after a reload: %s", why)
 		}
 		if err := f.stop(); err != nil {
 			t.Error(err)

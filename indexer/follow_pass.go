@@ -215,6 +215,9 @@ func (t *followed) open(ctx context.Context) (outcome, bool) {
 		err = storage.ErrNotFound
 	}
 	if errors.Is(err, storage.ErrNotFound) {
+		if beside, is := t.besideMissing(err); is {
+			return outcome{err: err, waits: true, text: beside}, false
+		}
 		err = &storage.Error{Op: "open table", Path: t.cfg.URL, Err: err, Hint: missingHint}
 		if t.existed {
 			return outcome{err: err, waits: true, text: deletedText}, false
@@ -222,6 +225,15 @@ func (t *followed) open(ctx context.Context) (outcome, bool) {
 		return outcome{err: err, waits: true, text: "the table does not exist yet; it is waited for"}, false
 	}
 	return outcome{err: err}, false
+}
+
+// besideMissing says that not the table is missing, but the place beside it, if that is what an error means.
+func (t *followed) besideMissing(err error) (string, bool) {
+	var e *storage.Error
+	if t.cfg.Sink == "" || !errors.As(err, &e) || from.Key(e.Path) != from.Key(t.cfg.Sink) {
+		return "", false
+	}
+	return "the place beside the table, " + t.cfg.Sink + ", does not exist; it is waited for", true
 }
 
 func (t *followed) setMeter(m *Metered) {
@@ -266,7 +278,10 @@ func (t *followed) pass(ctx, parent context.Context, w *watched) outcome {
 			t.f.cfg.Log.Warn("lock not given back", "table", t.cfg.name(), "error", err)
 		}
 		sk, err := OpenCommitter(ctx, t.place, CommitterOptions{Sink: opt, Tables: t.tables,
-			Waiting: func(reason string) { t.f.cfg.Log.Info("commit waits", "table", t.cfg.name(), "reason", reason) }})
+			Waiting: func(reason string) {
+				t.f.cfg.Log.Info("commit waits", "table", t.cfg.name(), "reason", reason)
+				t.say(func(v *TableView) { v.Reason = "a commit waits: " + reason })
+			}})
 		if err != nil {
 			return outcome{err: err}
 		}

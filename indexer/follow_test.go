@@ -550,7 +550,7 @@ func TestLongPassIsNotFresh(t *testing.T) {
 			if time.Since(began) > 8*time.Second && !v.Fresh && (v.State == coverage.StateFresh || metrics.state() == coverage.StateFresh) {
 				t.Fatalf("after %v: state %s, metrics %s: %+v", time.Since(began), v.State, metrics.state(), v)
 			}
-			if s := v.Indexes[0]; v.State == coverage.StateCatchingUp && (*s.LagInstants != 1 || s.OldestUncovered == nil || !strings.Contains(s.Reason, "being covered since")) {
+			if s := v.Indexes[0]; v.State == coverage.StateCatchingUp && (*s.LagInstants != 1 || s.OldestUncovered == nil || !strings.Contains(s.Reason, "a pass is at work since")) {
 				t.Fatalf("%+v", s)
 			}
 			if time.Since(began) > 10*time.Minute {

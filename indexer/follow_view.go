@@ -225,19 +225,26 @@ func (f *Follower) Table(name string) (TableView, bool) {
 	return t.snapshot(), true
 }
 
-// Ready says whether every table has been looked at once, with whatever result; else which has not.
+// Ready says whether every table has been looked at once, with whatever result; else which has not. From then on it holds until the end, for
+// tables that come by a reload, too.
 func (f *Follower) Ready() (bool, string) {
 	f.mu.Lock()
-	stopped := f.stopped || f.ctx == nil
+	stopped, ready := f.stopped || f.ctx == nil, f.ready
 	f.mu.Unlock()
-	if stopped {
+	switch {
+	case stopped:
 		return false, "not started, or about to stop"
+	case ready:
+		return true, ""
 	}
 	for _, v := range f.Tables() {
 		if v.Looks == 0 && v.Error == "" {
 			return false, "table " + v.Name + " has not been looked at yet"
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ready = true
 	return true, ""
 }
 
