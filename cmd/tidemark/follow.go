@@ -104,7 +104,7 @@ func (a *app) daemon(ctx context.Context, l *config.Loaded, reload func() (*conf
 			}
 		})
 	}
-	running.Go(func() { a.signals(ctx, f, log, reload) })
+	running.Go(func() { a.signals(ctx, f, log, &l.Config, reload) })
 	running.Go(func() {
 		if whenReady(ctx, f) {
 			log.Info("every table has been looked at", "tables", len(f.Tables()))
@@ -124,7 +124,7 @@ func (a *app) daemon(ctx context.Context, l *config.Loaded, reload func() (*conf
 }
 
 // signals takes over a new list of tables at each SIGHUP.
-func (a *app) signals(ctx context.Context, f *indexer.Follower, log *slog.Logger, reload func() (*config.Loaded, error)) {
+func (a *app) signals(ctx context.Context, f *indexer.Follower, log *slog.Logger, began *config.Config, reload func() (*config.Loaded, error)) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -146,6 +146,9 @@ func (a *app) signals(ctx context.Context, f *indexer.Follower, log *slog.Logger
 			log.Error("reload refused, the tables stay as they were", "error", oneLine(err.Error()))
 		} else {
 			log.Info("reloaded", "tables", len(l.Tables))
+			if keys := config.Differ(began, &l.Config); len(keys) > 0 {
+				log.Warn("settings wait for a restart", "settings", strings.Join(keys, ", "))
+			}
 		}
 		notify("READY=1")
 	}

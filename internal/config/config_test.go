@@ -330,6 +330,21 @@ func TestSecretsAreMasked(t *testing.T) {
 	}
 }
 
+// What a reload cannot take over is named, secrets among it, which are told apart and not shown.
+func TestDiffer(t *testing.T) {
+	t.Parallel()
+	a, b := config.Default(), config.Default()
+	b.Tables, b.Sources.Kafka.Brokers = []config.Table{{Path: "/a"}}, []string{}
+	if d := config.Differ(&a, &b); len(d) != 0 {
+		t.Errorf("%v", d)
+	}
+	a.HTTP.Secret, b.HTTP.Secret = "hush", "hash"
+	b.HTTP.Rate, b.Sources.Kafka.Brokers = 7, []string{"b:1"}
+	if d := config.Differ(&a, &b); !slices.Equal(d, []string{"sources.kafka.brokers", "http.secret", "http.rate"}) {
+		t.Errorf("%v", d)
+	}
+}
+
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]config.Size{"0": 0, "7": 7, "64MiB": 64 << 20, "1 GiB": 1 << 30, "5kB": 5000, "3B": 3} {

@@ -29,3 +29,16 @@ func (l *Loaded) Effective() []Effective {
 	}
 	return out
 }
+
+// Differ names the settings of the process, which are all but the tables, that two configurations do not share.
+func Differ(a, b *Config) []string {
+	var out []string
+	for _, s := range Settings() {
+		x, _ := field(reflect.ValueOf(a).Elem(), s.Key)
+		y, _ := field(reflect.ValueOf(b).Elem(), s.Key)
+		if text(x) != text(y) || !reflect.DeepEqual(x.Interface(), y.Interface()) && text(x) != "" { // a secret's text is its mask; no list is an empty one
+			out = append(out, s.Key)
+		}
+	}
+	return out
+}

@@ -109,7 +109,7 @@ func (s *Server) deps(r *http.Request) (coverage.Deps, indexer.TableConfig, erro
 		return coverage.Deps{}, indexer.TableConfig{}, err
 	}
 	place, cfg, err := s.cfg.Follower.Place(r.Context(), r.PathValue("t"))
-	if errors.Is(err, storage.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) && (cfg.Sink == "" || storage.Hint(err) == "") {
 		err = &storage.Error{Op: "open table", Path: cfg.URL, Err: storage.ErrNotFound, Hint: "it is followed as soon as it exists"}
 	}
 	return coverage.Deps{Place: place, Table: cfg.URL, Sink: cfg.Sink, ZoneOffset: cfg.ZoneOffset, Known: s.cfg.Follower.Known(r.PathValue("t"))}, cfg, err
@@ -201,7 +201,7 @@ func (s *Server) decide(r *http.Request, fn func(ctx context.Context, place mdt.
 	if err != nil {
 		return 0, nil, err
 	}
-	s.cfg.Log.Info("operator decided", "table", cfg.URL, "decision", r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:], "instant", r.FormValue("instant"), "from", r.RemoteAddr)
+	s.cfg.Log.Info("operator decided", "table", cmp.Or(cfg.Name, cfg.URL), "decision", r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:], "instant", r.FormValue("instant"), "from", r.RemoteAddr)
 	s.cfg.Follower.Wake(r.PathValue("t"))
 	return http.StatusOK, now, nil
 }
