@@ -36,6 +36,9 @@ func (l *look) index(ctx context.Context, x *mdt.Index) (IndexStatus, error) {
 		}
 	}
 	l.measure(&s, x, v)
+	if why, err := Astray(ctx, timeline.NewArchive(l.deps.Place.Store, table.HoodieDir, l.props), l.tl, x); err == nil && why != "" {
+		s.Frontier, s.FrontierAt = nil, time.Time{} // it says nothing of the table, whatever else is wrong
+	}
 	if s.Horizon, err = l.horizon(ctx, v); err != nil {
 		if ctx.Err() != nil {
 			return IndexStatus{}, ctx.Err()

@@ -76,6 +76,7 @@ func Fresh(ctx context.Context, place mdt.Place, t *table.Table, st *mdt.State, 
 
 func judge(ctx context.Context, st storage.Store, p *timeline.Properties, tl *timeline.Timeline, state *mdt.State, x *mdt.Index) (Verdict, error) {
 	l := markers.LookAt(tl)
+	l.Began, l.Reached = state.Archive.Earliest, state.Archive.Upto
 	claim := claimOf(x)
 	if err := AskArchive(ctx, timeline.NewArchive(st, table.HoodieDir, p), &l, claim); err != nil {
 		return Verdict{}, fmt.Errorf("judge index %s: %w", x.Name, err)

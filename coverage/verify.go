@@ -134,6 +134,13 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 		if err := report.beside(ctx, d.Place, t); err != nil {
 			return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
 		}
+		found, err := standing{place: d.Place, state: st, props: t.Props, tl: t.Timeline}.astray(ctx, x)
+		if err != nil && !report.damaged(err) {
+			return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
+		}
+		if found != nil {
+			report.damaged(&storage.Error{Op: "verify", Path: x.Name, Err: fmt.Errorf("%s: %w", found.reason, storage.ErrCorrupt), Hint: found.hint()})
+		}
 	}
 	set, cut := setOf(x), table.Cut{}
 	if r.At != "" {

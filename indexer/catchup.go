@@ -23,6 +23,9 @@ import (
 // ordinary pass works on archived and active instants alike, in completion order. storage.ErrStale where the archive does not
 // reach back to the index.
 func (l *look) reachBack(ctx context.Context, m *memo) error {
+	if err := l.notStray(ctx); err != nil {
+		return err
+	}
 	var behind []*mdt.Index
 	var first *mdt.Index // of behind, whose frontier is the oldest
 	for _, name := range slices.Sorted(maps.Keys(l.state.Indexes)) {

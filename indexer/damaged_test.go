@@ -185,6 +185,12 @@ func TestForgedStates(t *testing.T) {
 			}
 			x.Witness(writes, nil)
 		}, false},
+		"frontier of the future": {func(x *mdt.Index) {
+			x.Frontier = mdt.Frontier{Requested: "20990101000000000", Completed: "20990101000001000"}
+		}, true},
+		"frontier at a commit that is due": {func(x *mdt.Index) {
+			x.Frontier = mdt.Frontier{Requested: due[0].Requested, Completed: due[0].Completed}
+		}, true},
 		"covered, and noted": {func(x *mdt.Index) {
 			for _, w := range due {
 				x.Covered[w.Requested] = w.Completed
@@ -200,6 +206,9 @@ func TestForgedStates(t *testing.T) {
 			if s := status(t, p); tt.status && (s.Fresh || s.State != coverage.StateStalled || !strings.Contains(s.Next, "tidemark reconcile")) {
 				t.Errorf("%+v", s)
 			}
+			if s := status(t, p); s.Frontier != nil && s.Frontier.Completed > writes[3].Completed {
+				t.Errorf("frontier %+v", s.Frontier)
+			}
 			if c, err := coverage.Prove(t.Context(), coverage.Deps{Place: p}, ""); err == nil {
 				t.Errorf("a certificate, fresh %v", c.Fresh)
 			}
@@ -212,7 +221,7 @@ func TestForgedStates(t *testing.T) {
 				}
 			}
 			reconcile(t, p)
-			if s := status(t, p); !s.Fresh {
+			if s := status(t, p); !s.Fresh || s.Frontier.Completed != writes[len(writes)-1].Completed {
 				t.Errorf("after the reconcile: %+v", s)
 			}
 			if r, err := coverage.Verify(t.Context(), coverage.Deps{Place: p}, coverage.VerifyRequest{}); err != nil || !r.OK {

@@ -63,6 +63,9 @@ func takeAfter(ctx context.Context, place mdt.Place, tables *table.Cache, j *jud
 	l := &look{Look: j.lookAt(t.Timeline), judged: j, table: t, state: st, beside: place.IsBeside(),
 		seen: sink.Seen{Props: t.Props, Timeline: t.Timeline, At: began}}
 	l.writes = l.Writes
+	if st != nil {
+		l.Began, l.Reached = st.Archive.Earliest, st.Archive.Upto
+	}
 	return l, nil
 }
 
@@ -89,7 +92,7 @@ type cohort struct {
 	indexes []*mdt.Index       // by name
 	courses []*markers.Course  // of each of them; the same instants are due in all
 	due     []timeline.Instant // what may be marked of it
-	stopped []string // requested time of the commit that holds what is due after it: see allowed
+	stopped []string           // requested time of the commit that holds what is due after it: see allowed
 }
 
 // has says whether the indexes incorporate a completed data write.
@@ -135,12 +138,27 @@ func (l *look) moves(c cohort) bool {
 	return false
 }
 
+// notStray refuses a table whose timeline begins where none can.
+func (l *look) notStray(ctx context.Context) error {
+	why, err := coverage.Stray(ctx, l.table.Archive(), l.table.Timeline, l.state.Archive)
+	if err != nil || why == "" {
+		return err
+	}
+	return &storage.Error{Op: "follow table", Path: l.table.Store.URL(), Err: fmt.Errorf("%s: %w", why, storage.ErrCorrupt), Hint: coverage.StrayHint}
+}
+
 // checkHistory refuses to go on where covered history is no longer what it was: an incorporated instant that is
 // gone without having been archived, or a frontier that fell behind the archive.
 func (l *look) checkHistory(ctx context.Context, x *mdt.Index) error {
 	c := claimOf(x)
 	if err := l.archive(ctx, c); err != nil {
 		return err
+	}
+	if why, err := coverage.Astray(ctx, l.table.Archive(), l.table.Timeline, x); err != nil {
+		return err
+	} else if why != "" {
+		return &storage.Error{Op: "follow index", Path: x.Name, Err: fmt.Errorf("%s: %w", why, storage.ErrCorrupt),
+			Hint: "someone changed the state object: restore it from a copy; or, to compare the index with the whole table: tidemark reconcile"}
 	}
 	untaken := l.state.Untaken(x)
 	for _, w := range l.Writes { // what is archived is compared as a whole, with what is known of the archive

@@ -22,6 +22,7 @@ func (j *judged) recheck(tables *table.Cache) func(context.Context, sink.Standin
 		t := tables.At(now.Props, now.Timeline)
 		l := &look{Look: j.lookAt(t.Timeline), table: t}
 		before, after := now.Before, now.After
+		l.Began, l.Reached = after.Archive.Earliest, after.Archive.Upto
 		for _, name := range slices.Sorted(maps.Keys(after.Indexes)) {
 			x := after.Indexes[name]
 			if _, active := x.Active(); !active || x.Dropped {

@@ -149,6 +149,9 @@ func newReconciliation(ctx context.Context, place mdt.Place, st *mdt.State, opt 
 		return nil, err
 	}
 	r := &reconciliation{look: l, place: place, opt: opt, metas: map[string]*timeline.CommitMetadata{}}
+	if err := r.notStray(ctx); err != nil {
+		return nil, err
+	}
 	if err := r.readUndoings(ctx); err != nil {
 		return nil, err
 	}
@@ -224,6 +227,11 @@ func (r *reconciliation) compare(ctx context.Context, x *mdt.Index) error {
 		return err
 	}
 	claim = without(claim, b.doubted)
+	if why, err := coverage.Astray(ctx, r.table.Archive(), r.table.Timeline, x); err != nil {
+		return err
+	} else if why != "" {
+		claim.Frontier = markers.Frontier{} // found anew by Rebase
+	}
 	b.claim = r.Rebase(claim)
 	due := claim.Set.Due(r.Writes)
 	if err := r.read(ctx, due); err != nil {

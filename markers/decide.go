@@ -22,6 +22,10 @@ type Look struct {
 	Archived map[string]string
 	Upto     string
 
+	// Began is the requested time at which the active timeline began when that was noted last, and Reached how far the archive reached
+	// then; "" if nobody noted it. A timeline that begins earlier now has something where no archiver leaves it: see Known.
+	Began, Reached string
+
 	times map[string]string // of Writes, requested → completion time; nil: not looked up yet
 }
 
@@ -61,7 +65,8 @@ func (c Claim) Equal(o Claim) bool {
 // not reach the active timeline.
 func (l Look) AskArchive(c Claim) (missing []string, needed bool) {
 	missing = l.missing(c.Set)
-	return missing, len(missing) > 0 || !Known(c.Frontier, c.Set, l.Earliest, anything)
+	odd := l.Began != "" && l.Earliest != "" && (l.Earliest < l.Began || l.Earliest <= l.Reached)
+	return missing, odd || len(missing) > 0 || !Known(c.Frontier, c.Set, l.Earliest, anything)
 }
 
 // Undone returns the requested times of incorporated instants that were rolled back or restored away; see Vanished.

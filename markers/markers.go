@@ -123,8 +123,9 @@ func Known(f Frontier, set Set, earliest, upto string) bool {
 	if upto == "" {
 		return true
 	}
-	if earliest == "" {
-		// All that was active has been rolled back, or is kept by a savepoint only: what is archived may lie anywhere up to its newest.
+	if earliest == "" || upto != anything && upto >= earliest {
+		// All that was active has been rolled back, or is kept by a savepoint only, or something active lies where no archiver leaves it:
+		// what is archived may lie anywhere up to its newest.
 		earliest = upto + "0"
 	}
 	if set.Before != "" && set.Before >= earliest {

@@ -186,6 +186,8 @@ func TestKnown(t *testing.T) {
 		{"at the earliest active instant", "50", "", "50", "45", true},
 		{"baseline reaches in", "", "60", "50", "45", true},
 		{"empty timeline", "", "", "", "", true},
+		{"something active below the archive", "40", "", "01", "45", false},
+		{"the frontier lies above all of that", "50", "", "01", "45", true},
 		{"nothing active is left, archive", "40", "", "", "45", false},
 		{"nothing active is left, archive up to the frontier", "40", "", "", "40", false},
 		{"nothing active is left, archive below the frontier", "40", "", "", "39", true},

@@ -19,6 +19,22 @@ func (a *Archive) Writes(ctx context.Context, tl *Timeline, after string) ([]Ins
 	return slices.DeleteFunc(all, func(i Instant) bool { return !i.Action.IsWrite() }), err
 }
 
+// Passed returns the earliest active write if the archive has passed it by: it was requested no later than what the archive has, and is not
+// in it. No archiver leaves that, so what is not on the active timeline and was requested after it need not be undone. tl must have been
+// listed before. upto is how far the archive reaches.
+func (a *Archive) Passed(ctx context.Context, tl *Timeline) (inst Instant, upto string, passed bool, err error) {
+	n := slices.IndexFunc(tl.instants, func(i Instant) bool { return i.Action.IsWrite() && i.Requested == tl.earliest && !i.Archived })
+	if tl.earliest == "" || n < 0 {
+		return Instant{}, "", false, nil
+	}
+	if upto, err = a.Upto(ctx); err != nil || upto < tl.earliest {
+		return Instant{}, upto, false, err
+	}
+	inst = tl.instants[n]
+	row, found, err := a.Find(ctx, inst.Requested)
+	return inst, upto, err == nil && !(found && row.Requested == inst.Requested), err
+}
+
 // since is Writes and the cleans: a file that a snapshot needs and that is gone is named by a clean that completed since.
 func (a *Archive) since(ctx context.Context, tl *Timeline, after string) ([]Instant, error) {
 	var out, undoers []Instant
