@@ -68,10 +68,28 @@ func (q *Query) Cluster(rotatedCentroid []float32) *ClusterQuery {
 	return c
 }
 
+// tables are those of released queries: 2 KiB for each byte of a code row, which would else be made and cleared for each cluster.
+var tables sync.Pool // of *[][256]float64
+
+// Release lets later queries have the memory of c's tables. Nobody may be scoring with c; a call afterwards makes them again.
+func (c *ClusterQuery) Release() {
+	if c.table == nil {
+		return
+	}
+	t := c.table
+	c.table, c.tableOnce = nil, sync.Once{}
+	tables.Put(&t)
+}
+
 // buildTable sums w over every combination of set bits of each byte of a code row: 256 sums for 8 dimensions, each in
 // ascending order of the bits.
 func (c *ClusterQuery) buildTable() {
-	c.table = make([][256]float64, SignBytes(len(c.w)))
+	n := SignBytes(len(c.w))
+	if t, ok := tables.Get().(*[][256]float64); ok && cap(*t) >= n {
+		c.table = (*t)[:n]
+	} else {
+		c.table = make([][256]float64, n)
+	}
 	for b := range c.table {
 		var w [8]float32 // padding bits weigh nothing
 		copy(w[:], c.w[8*b:])

@@ -133,3 +133,34 @@ func TestBoundPrunes(t *testing.T) {
 		t.Logf("D=%d: integers widen the bound by %.3f of its width (%s)", d, lost/spread, simd.Name())
 	}
 }
+
+// Tables that other queries, of other lengths, have had since are made anew.
+func TestReleasedTablesAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	dims := []int{33, 8, 100}
+	var queries []*ClusterQuery
+	var rows [][]byte
+	var want []float64
+	for i, d := range dims {
+		q, err := NewQuery(NewRotation(d, 42), kernel.L2, false, gaussians(uint64(i), d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := make([]byte, SignBytes(d))
+		for b := range row {
+			row[b] = byte(37 * (b + 1))
+		}
+		row[len(row)-1] &= byte(1<<((d-1)%8+1) - 1)
+		queries, rows = append(queries, q.Cluster(gaussians(9, d))), append(rows, row)
+		want = append(want, queries[i].planeDot(row))
+	}
+	for range 3 {
+		for i, q := range queries {
+			q.Release()
+			q.Release()
+			if got := q.planeDot(rows[i]); got != want[i] {
+				t.Errorf("D=%d: got %v after a release, want %v", dims[i], got, want[i])
+			}
+		}
+	}
+}
