@@ -3,15 +3,21 @@ package search
 import (
 	"container/list"
 	"sync"
+
+	"tidemark/internal/hudi/basefile"
+	"tidemark/internal/hudi/hfile"
 )
 
 // CacheBytes is the default budget of a Cache.
 const CacheBytes = 256 << 20
 
-// Cache keeps clusters of indexes in memory, as scans need them, up to a budget; those not used for longest go first. Files
+// Cache keeps clusters of indexes in memory, as scans need them, up to a budget; those not used for longest go first. Beside them it
+// keeps unpacked pages of base files, up to the same budget, and blocks of record indexes, up to a quarter of it. Files
 // never change, so what is kept is never wrong. One may serve many tables; it is safe for concurrent use.
 type Cache struct {
 	budget int64
+	pages  *basefile.Pages
+	blocks *hfile.Blocks
 
 	mu    sync.Mutex // guards what follows
 	used  list.List  // of *cached, the last used in front
@@ -43,7 +49,7 @@ func NewCache(budget int64) *Cache {
 	if budget <= 0 {
 		budget = CacheBytes
 	}
-	return &Cache{budget: budget, at: map[cacheKey]*list.Element{}}
+	return &Cache{budget: budget, pages: basefile.NewPages(budget), blocks: hfile.NewBlocks(budget / 4), at: map[cacheKey]*list.Element{}}
 }
 
 // Stats returns what the cache has done so far.

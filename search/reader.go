@@ -37,7 +37,9 @@ func NewReader(d Deps) *Reader {
 	if d.Cache == nil {
 		d.Cache = NewCache(0)
 	}
-	return &Reader{deps: d, tables: table.NewCache(d.Place.Store), records: mdt.NewReader(d.Place.Store)}
+	r := &Reader{deps: d, tables: table.NewCache(d.Place.Store), records: mdt.NewReader(d.Place.Store)}
+	r.tables.Keep(d.Cache.pages)
+	return r
 }
 
 // Search is Reader.Search for one query.
@@ -169,7 +171,7 @@ func (r *Reader) pin(ctx context.Context, anew bool) (*pinned, error) {
 		before = old.snapshot
 	}
 	var err error
-	if p.snapshot, err = pin(ctx, r.deps.Place.Store, r.tables, r.records, before); err != nil { // a path that is no table has no state either: say the former
+	if p.snapshot, err = pin(ctx, r.deps.Place.Store, r.tables, r.records, r.deps.Cache.blocks, before); err != nil { // a path that is no table has no state either: say the former
 		return nil, err
 	}
 	if stateErr != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"tidemark/internal/hudi/hfile"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
@@ -29,7 +30,7 @@ const looks = 5
 // pin opens the table, then its metadata table, and looks at the timeline again: if it has not moved, the metadata table
 // shows nothing that the table does not. While the timeline is as it was in last (nil: there is none), that one is returned, for one
 // listing and one Stat.
-func pin(ctx context.Context, st storage.Store, tables *table.Cache, records *timeline.Reader, last *snapshot) (*snapshot, error) {
+func pin(ctx context.Context, st storage.Store, tables *table.Cache, records *timeline.Reader, blocks *hfile.Blocks, last *snapshot) (*snapshot, error) {
 	for range looks {
 		t, err := tables.Open(ctx)
 		if err != nil {
@@ -42,6 +43,7 @@ func pin(ctx context.Context, st storage.Store, tables *table.Cache, records *ti
 		m, err := mdt.OpenWith(ctx, st, t.Props, records)
 		switch {
 		case err == nil && m.HasRecordIndex():
+			m.Keep(blocks)
 			s.records = m
 		case ctx.Err() != nil:
 			return nil, ctx.Err()

@@ -151,7 +151,9 @@ func checkColumn(t *testing.T, b []byte, c basefiletest.Column, rng *rand.Rand) 
 	}
 	without := open(t, b)
 	without.ForgetIndexes()
-	for _, f := range []*basefile.File{f, without} {
+	keeping := open(t, b)
+	keeping.Keep(basefile.NewPages(1<<30), "f")
+	for _, f := range []*basefile.File{f, without, keeping, keeping} {
 		at := 0
 		err = f.ReadAt(t.Context(), []string{"c", "c"}, positions, func(r basefile.Row) error {
 			if r.Position != positions[at] || !same(r.Values[0], c.Values[r.Position]) || !same(r.Values[1], c.Values[r.Position]) {
@@ -350,6 +352,27 @@ func TestLargeChunksInWindows(t *testing.T) {
 		return nil
 	}); err != nil || src.bytes > int64(len(b)) {
 		t.Errorf("all positions: %d bytes of %d: %v", src.bytes, len(b), err)
+	}
+	// Pages that are kept are not read again; those that there was no room for are.
+	for _, c := range []struct {
+		budget int64
+		again  bool
+	}{{1 << 30, false}, {0, true}} {
+		f.Keep(basefile.NewPages(c.budget), "f")
+		for range 2 {
+			src.requests = 0
+			if err := f.ReadAt(t.Context(), []string{"v"}, []int64{7, 8, 20000, 39999}, func(r basefile.Row) error {
+				if !bytes.Equal(r.Values[0], vec[r.Position]) {
+					return fmt.Errorf("position %d: other vector", r.Position)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if (src.requests > 0) != c.again {
+			t.Errorf("budget %d: %d requests the second time", c.budget, src.requests)
+		}
 	}
 }
 

@@ -214,28 +214,36 @@ func (ch *chunk) setIndex(b []byte, rows int64) error {
 	return nil
 }
 
-// pagesFor returns the bytes needed for the rows at positions (of the file, within the group): the pages that hold them and
-// the dictionary in front, or the whole chunk when there is no index.
-func (ch *chunk) pagesFor(g *rowGroup, positions []int64) []extent {
+// pagesFor returns the bytes needed for the rows at positions (of the file, within the group): the pages that hold them, without
+// those that are held, and the dictionary in front, or the whole chunk when there is no index.
+func (ch *chunk) pagesFor(g *rowGroup, positions []int64, held map[int64]*page) []extent {
 	p := ch.index.Load()
 	if p == nil {
 		return []extent{{ch.start, ch.end}}
 	}
-	locs := *p
 	var out []extent
-	if ch.start < locs[0].at {
-		out = append(out, extent{ch.start, locs[0].at})
+	ch.eachPage(g, positions, func(l location) {
+		if held[l.at] == nil {
+			out = append(out, extent{l.at, l.at + l.size})
+		}
+	})
+	if first := (*p)[0].at; ch.start < first && len(out) > 0 {
+		out = append([]extent{{ch.start, first}}, out...)
 	}
-	page := 0
-	last := -1
+	return out
+}
+
+// eachPage calls fn for each page that holds one of the positions. The chunk has an index.
+func (ch *chunk) eachPage(g *rowGroup, positions []int64, fn func(location)) {
+	locs := *ch.index.Load()
+	page, last := 0, -1
 	for _, pos := range positions {
 		for page+1 < len(locs) && locs[page+1].first <= pos-g.first {
 			page++
 		}
 		if page != last {
-			out = append(out, extent{locs[page].at, locs[page].at + locs[page].size})
+			fn(locs[page])
 			last = page
 		}
 	}
-	return out
 }

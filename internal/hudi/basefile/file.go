@@ -33,6 +33,8 @@ type File struct {
 	columns map[string]*column
 	names   []string
 	groups  []rowGroup
+	pages   *Pages // of ReadAt; nil: none are kept
+	name    string // among the files that share pages
 }
 
 // rowGroup is a run of rows with one chunk a leaf column.

@@ -64,8 +64,10 @@ func (f *File) ReadAt(ctx context.Context, columns []string, positions []int64, 
 		}
 		var ranges []extent
 		var runs [][]extent
-		for _, c := range cols {
-			runs = append(runs, group.chunks[c.leaf].pagesFor(group, positions[:n]))
+		held := make([]map[int64]*page, len(cols))
+		for i, c := range cols {
+			held[i] = f.held(&group.chunks[c.leaf], group, positions[:n])
+			runs = append(runs, group.chunks[c.leaf].pagesFor(group, positions[:n], held[i]))
 			ranges = append(ranges, runs[len(runs)-1]...)
 		}
 		cursors, err := f.cursors(ctx, group, cols, ranges)
@@ -75,6 +77,7 @@ func (f *File) ReadAt(ctx context.Context, columns []string, positions []int64, 
 		for i, c := range cursors {
 			if locs := group.chunks[cols[i].leaf].index.Load(); locs != nil {
 				c.locs, c.data.runs = *locs, merge(runs[i])
+				c.held, c.pages, c.file = held[i], f.pages, f.name
 			}
 		}
 		for _, p := range positions[:n] {
@@ -148,6 +151,9 @@ type cursor struct {
 	shared       *int
 	spare        []byte // memory of a page that nobody is at
 	raw, rawDict []byte // stored bytes of page and dictionary, headers included
+	held         map[int64]*page
+	pages        *Pages // nil: none are kept
+	file         string
 
 	page     *page
 	first, n int64 // rows [first, first+n) of the row group lie in page, or in the page just skipped
@@ -178,6 +184,13 @@ func (c *cursor) at(ctx context.Context, r int64) ([]byte, error) {
 func (c *cursor) load(ctx context.Context, r int64) error {
 	if c.locs != nil {
 		i := sort.Search(len(c.locs), func(i int) bool { return c.locs[i].first > r }) - 1
+		if p := c.held[c.locs[i].at]; p != nil {
+			own := *p // users are counted for each cursor
+			c.leave()
+			c.page, c.first, c.n, c.row, c.val = &own, c.locs[i].first, int64(p.rows), 0, 0
+			c.page.users++
+			return nil
+		}
 		if err := c.loadDictionary(ctx, c.locs[0].at); err != nil {
 			return err
 		}
@@ -218,10 +231,13 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 	c.row, c.val = 0, 0
 	c.raw = raw
 	if c.page = c.borrow(raw); c.page == nil {
-		if c.page, err = decodePage(c.col, c.ch.codec, h, body, c.dict, c.spare); err != nil {
+		if c.page, err = decodePage(c.col, c.ch.codec, h, c.own(body), c.dict, c.spare); err != nil {
 			return err
 		}
 		c.spare = nil
+		if c.pages != nil {
+			c.keep(c.next-int64(len(raw)), h)
+		}
 	}
 	c.page.users++
 	return nil

@@ -75,17 +75,65 @@ func checkLookup(t testing.TB, r *Reader, cells []Cell) {
 	for i, j := 0, len(keys)-1; i < j; i, j = i+1, j-1 {
 		keys[i], keys[j] = keys[j], keys[i]
 	}
-	got := make([][]string, len(keys))
-	err := r.Lookup(context.Background(), keys, func(i int, v []byte) error {
-		got[i] = append(got[i], string(v))
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, kept := range []*Blocks{nil, NewBlocks(0), NewBlocks(1 << 30)} { // without, with no room, with room for all
+		r.Keep(kept, "file")
+		for again := range 2 {
+			got := make([][]string, len(keys))
+			err := r.Lookup(context.Background(), keys, func(i int, v []byte) error {
+				got[i] = append(got[i], string(v))
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, k := range keys {
+				if fmt.Sprint(got[i]) != fmt.Sprint(values[string(k)]) {
+					t.Fatalf("look-up %d of %q: %d values, want %d", again, k, len(got[i]), len(values[string(k)]))
+				}
+			}
+		}
 	}
-	for i, k := range keys {
-		if fmt.Sprint(got[i]) != fmt.Sprint(values[string(k)]) {
-			t.Fatalf("look-up of %q: %d values, want %d", k, len(got[i]), len(values[string(k)]))
+	r.Keep(nil, "")
+}
+
+// Blocks that are kept are not read again, and files that share the cache do not meet each other's blocks.
+func TestBlocksAreKept(t *testing.T) {
+	t.Parallel()
+	kept := NewBlocks(1 << 20)
+	for n, name := range []string{"a", "b"} {
+		w := NewWriter(Config{BlockSize: 100})
+		var keys [][]byte
+		for i := range 50 {
+			keys = append(keys, fmt.Appendf(nil, "key-%02d", i))
+			if err := w.Append(keys[i], fmt.Appendf(nil, "%s-%d", name, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := w.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(t.Context(), storage.BytesSource(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Keep(kept, name)
+		for again := range 2 {
+			found := 0
+			err := r.Lookup(t.Context(), keys, func(i int, v []byte) error {
+				if string(v) != fmt.Sprintf("%s-%d", name, i) {
+					t.Errorf("file %d: %q", n, v)
+				}
+				found++
+				return nil
+			})
+			if err != nil || found != len(keys) {
+				t.Fatalf("%d of %d keys: %v", found, len(keys), err)
+			}
+			if again == 0 {
+				clear(b[:r.t.loadOnOpen]) // were a block read again, it would be damaged
+				clear(r.tail[:max(0, r.t.loadOnOpen-r.tailOff)])
+			}
 		}
 	}
 }

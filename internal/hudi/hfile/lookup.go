@@ -3,12 +3,35 @@ package hfile
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sort"
+
+	"tidemark/internal/lru"
 )
 
-// Lookup calls fn for every cell whose key is keys[i], in file order; keys may be in any order and repeat, absent ones give
-// no call. Only the blocks that can hold a key are read, neighbours in one request. Cells may be in any order inside their
-// block, and a file that Java sorted by UTF-16 units is searched in that order too. value aliases a buffer and is valid
+// Blocks keeps unpacked data blocks between look-ups, of any number of files, up to a budget. Files never change, so what is kept is
+// never wrong. It is safe for concurrent use.
+type Blocks struct {
+	kept *lru.Cache[blockKey, []Cell]
+}
+
+type blockKey struct {
+	file string
+	off  int64
+}
+
+// cellSize is about what a cell takes beside its bytes.
+const cellSize = 48
+
+// NewBlocks returns an empty cache with a budget in bytes.
+func NewBlocks(budget int64) *Blocks { return &Blocks{lru.New[blockKey, []Cell](budget)} }
+
+// Keep lets look-ups keep blocks. file names the file among all that share b. Call it before the first look-up.
+func (r *Reader) Keep(b *Blocks, file string) { r.kept, r.file = b, file }
+
+// Lookup calls fn for every cell whose key is keys[i]; keys may be in any order and repeat, absent ones give no call. The calls are in
+// no order. Only the blocks that can hold a key are read, neighbours in one request, unless they are kept. Cells may be in any order
+// inside their block, and a file that Java sorted by UTF-16 units is searched in that order too. value is not the caller's and is valid
 // during the call. An error of fn ends the look-up and is returned.
 func (r *Reader) Lookup(ctx context.Context, keys [][]byte, fn func(i int, value []byte) error) error {
 	blocks, err := r.index(ctx)
@@ -39,11 +62,28 @@ func (r *Reader) Lookup(ctx context.Context, keys [][]byte, fn func(i int, value
 
 // lookup searches each block for the keys that are wanted in it.
 func (r *Reader) lookup(ctx context.Context, blocks []entry, wanted map[int][]int, keys [][]byte, found []bool, fn func(int, []byte) error) error {
-	if len(wanted) == 0 {
+	search := func(cells []Cell, want []int) error {
+		for _, i := range want {
+			at, _ := slices.BinarySearchFunc(cells, keys[i], func(c Cell, key []byte) int { return bytes.Compare(c.Key, key) })
+			for ; at < len(cells) && bytes.Equal(cells[at].Key, keys[i]); at++ {
+				found[i] = true
+				if err := fn(i, cells[at].Value); err != nil {
+					return err
+				}
+			}
+		}
 		return nil
 	}
 	order := make([]int, 0, len(wanted))
-	for b := range wanted {
+	for b, want := range wanted {
+		if r.kept != nil {
+			if cells, ok := r.kept.kept.Get(blockKey{r.file, blocks[b].off}); ok {
+				if err := search(cells, want); err != nil {
+					return err
+				}
+				continue
+			}
+		}
 		order = append(order, b)
 	}
 	sort.Ints(order)
@@ -52,6 +92,7 @@ func (r *Reader) lookup(ctx context.Context, blocks []entry, wanted map[int][]in
 		list[i] = blocks[b]
 	}
 	var f inflater
+	var cells []Cell
 	next := 0
 	return r.runs(ctx, list, func(e entry, raw []byte) error {
 		want := wanted[order[next]]
@@ -60,29 +101,28 @@ func (r *Reader) lookup(ctx context.Context, blocks []entry, wanted map[int][]in
 		if err != nil {
 			return err
 		}
-		hit := func(i int, c Cell) error {
-			found[i] = true
-			return fn(i, c.Value)
+		if r.kept != nil {
+			payload, cells = bytes.Clone(payload), nil
 		}
-		if len(want) == 1 {
-			return r.cells(payload, e.off, func(c Cell) error {
-				if !bytes.Equal(c.Key, keys[want[0]]) {
-					return nil
-				}
-				return hit(want[0], c)
-			})
+		if cells, err = r.sorted(cells[:0], payload, e.off); err != nil {
+			return err
 		}
-		byKey := make(map[string][]int, len(want))
-		for _, i := range want {
-			byKey[string(keys[i])] = append(byKey[string(keys[i])], i)
+		if r.kept != nil {
+			r.kept.kept.Put(blockKey{r.file, e.off}, cells, int64(len(payload)+cellSize*len(cells)))
 		}
-		return r.cells(payload, e.off, func(c Cell) error {
-			for _, i := range byKey[string(c.Key)] {
-				if err := hit(i, c); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		return search(cells, want)
 	})
+}
+
+// sorted appends the cells of a data block in the order of their keys.
+func (r *Reader) sorted(cells []Cell, payload []byte, off int64) ([]Cell, error) {
+	err := r.cells(payload, off, func(c Cell) error {
+		cells = append(cells, c)
+		return nil
+	})
+	byKey := func(a, b Cell) int { return bytes.Compare(a.Key, b.Key) }
+	if !slices.IsSortedFunc(cells, byKey) {
+		slices.SortStableFunc(cells, byKey)
+	}
+	return cells, err
 }

@@ -31,6 +31,8 @@ type Reader struct {
 	rootBytes uint64 // plain size of the root index
 	metas     []entry
 	mvcc      bool
+	kept      *Blocks // of look-ups; nil: none are kept
+	file      string  // among those that share kept
 
 	mu     sync.Mutex
 	blocks []entry // guarded by mu: all data blocks of a multi-level file, once they are known

@@ -143,6 +143,9 @@ func (m *MDT) open(ctx context.Context, info storage.Info, base bool) (*fileData
 	if err != nil {
 		return nil, m.gone(info.Path, err)
 	}
+	if base && m.blocks != nil {
+		f.base.Keep(m.blocks, m.Store.URL()+"/"+info.Path)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if whole && m.held+info.Size > holdBytes {

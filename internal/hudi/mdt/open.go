@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"tidemark/internal/hudi/hfile"
 	"tidemark/internal/storage"
 	"tidemark/timeline"
 )
@@ -31,6 +32,7 @@ type MDT struct {
 	Timeline *timeline.Timeline
 
 	data      *timeline.Properties // of the data table
+	blocks    *hfile.Blocks        // of the record index, kept between looks; nil: none are
 	noRecords error                // why the record index cannot be used; nil: it can
 
 	mu      sync.Mutex
@@ -74,6 +76,9 @@ func OpenWith(ctx context.Context, st storage.Store, data *timeline.Properties, 
 	}
 	return m, m.lookForRecords(ctx)
 }
+
+// Keep lets look-ups in the record index keep blocks of its base files, for all looks that share b. Call it before the first one.
+func (m *MDT) Keep(b *hfile.Blocks) { m.blocks = b }
 
 // lookForRecords finds out whether the record index can be used. Only what the store itself could not answer is an error.
 func (m *MDT) lookForRecords(ctx context.Context) error {

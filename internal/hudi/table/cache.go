@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync"
 
+	"tidemark/internal/hudi/basefile"
 	"tidemark/internal/storage"
 	"tidemark/timeline"
 )
@@ -17,6 +18,7 @@ import (
 type Cache struct {
 	st     storage.Store
 	reader *timeline.Reader
+	pages  *basefile.Pages
 
 	mu   sync.Mutex        // guards what follows
 	each map[string]*facts // what one completed instant alone says, of the last look
@@ -28,6 +30,9 @@ type Cache struct {
 func NewCache(st storage.Store) *Cache {
 	return &Cache{st: st, reader: timeline.NewReader(st, HoodieDir)}
 }
+
+// Keep lets reads by position keep pages of base files, for all tables that share p. Call it before the first look.
+func (c *Cache) Keep(p *basefile.Pages) { c.pages = p }
 
 // Reader returns the reader of the table's timeline.
 func (c *Cache) Reader() *timeline.Reader { return c.reader }

@@ -110,6 +110,9 @@ func (t *Table) openBase(ctx context.Context, file *File) (*basefile.File, error
 	if err != nil {
 		return nil, err
 	}
+	if t.cache.pages != nil {
+		f.Keep(t.cache.pages, t.Store.URL()+"/"+file.Path)
+	}
 	t.openMu.Lock()
 	defer t.openMu.Unlock()
 	if len(t.open) >= maxOpen || t.open == nil {
