@@ -71,10 +71,18 @@ type ask struct {
 	done   bool
 }
 
+// spare is how many times K candidates an approximate answer ranks by estimate at first, unless the index asks for fewer. They are
+// looked up, so that rows that are dead can be replaced, and none is fetched; more would change next to nothing.
+const spare = 4
+
 // limits returns how many candidates a query looks at in its first round and at most.
 func (e *engine) limits() (first, most int) {
 	most = max(maxRerank, e.k)
-	return min(most, max(e.k, e.generation.Options.RefineFactor*min(e.k, most))), most
+	factor := e.generation.Options.RefineFactor
+	if !e.rerank {
+		factor = min(factor, spare)
+	}
+	return min(most, max(e.k, factor*min(e.k, most))), most
 }
 
 // run answers queries, as many at once as memory allows. If the deadline comes, answers that have rows are cut short and say so; without
