@@ -103,10 +103,11 @@ type how struct {
 	mode   search.Mode
 	refine int
 	probes int
+	k      int // 0: neighbours
 }
 
 func (h how) request() search.Request {
-	return search.Request{Index: indexName, K: neighbours, Mode: h.mode, NProbes: h.probes}
+	return search.Request{Index: indexName, K: max(h.k, neighbours), Mode: h.mode, NProbes: h.probes}
 }
 
 func wide(v []float32) []float64 {
@@ -117,7 +118,7 @@ func wide(v []float32) []float64 {
 	return out
 }
 
-// all asks the first n queries at once and returns the keys of their answers and what was done for all of them.
+// all asks the first n queries at once and returns the keys of their nearest rows and what was done for all of them.
 func (o *ours) all(ctx context.Context, h how, n int) (keys [][]string, pruned, scanned int, err error) {
 	var vectors [][]float64
 	for i := range n {
@@ -132,7 +133,7 @@ func (o *ours) all(ctx context.Context, h how, n int) (keys [][]string, pruned, 
 			return nil, 0, 0, fmt.Errorf("the index answered in mode %s, fresh %v, complete %v: %s", a.Mode, a.Fresh, a.Complete, a.Reason)
 		}
 		var of []string
-		for _, r := range a.Results {
+		for _, r := range a.Results[:neighbours] {
 			of = append(of, r.Key)
 		}
 		keys = append(keys, of)
@@ -206,11 +207,14 @@ func (o *ours) probed(ctx context.Context, truth [][]int, probes []int) (map[int
 
 // exact returns the rows of the nearest neighbours of each query, by exact distance.
 func exact(s *set) [][]int {
-	n := len(s.keys)
+	n, m := len(s.keys), s.metric
+	if m == kernel.Cosine { // the vectors are normalised: the same order, in less time
+		m = kernel.L2
+	}
 	distances := make([]float64, n)
 	out := make([][]int, s.asked())
 	for i := range out {
-		kernel.Distances64(s.metric, distances, s.rows, s.query(i))
+		kernel.Distances64(m, distances, s.rows, s.query(i))
 		near := make([]int, 0, neighbours+1)
 		for row, d := range distances {
 			at := len(near)
