@@ -53,7 +53,7 @@ func codeOf(err error) (code int, kind, hint string) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &f):
-		kind = map[int]string{http.StatusNotFound: "not_found", http.StatusForbidden: "refused", http.StatusUnauthorized: "refused"}[f.code]
+		kind = map[int]string{http.StatusGatewayTimeout: "failed", http.StatusNotFound: "not_found", http.StatusForbidden: "refused", http.StatusUnauthorized: "refused"}[f.code]
 		if kind == "" {
 			kind = "usage"
 		}
@@ -171,6 +171,19 @@ func asking(h answer, keys ...string) answer {
 			}
 		}
 		return h(r)
+	}
+}
+
+// bounded gives up after a time: a store that does not answer must not keep requests for ever.
+func (s *Server) bounded(h answer) answer {
+	return func(r *http.Request) (int, any, error) {
+		ctx, cancel := context.WithTimeout(r.Context(), min(patience, s.cfg.MaxWait))
+		defer cancel()
+		code, v, err := h(r.WithContext(ctx))
+		if errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil {
+			err = bad(http.StatusGatewayTimeout, "look at the store; GET /v1/tables says what is known without it", "the table's store has not answered for %v: %w", min(patience, s.cfg.MaxWait), err)
+		}
+		return code, v, err
 	}
 }
 

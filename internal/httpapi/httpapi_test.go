@@ -436,6 +436,29 @@ func TestSearch(t *testing.T) {
 	})
 }
 
+// A store that does not answer keeps no request for ever.
+func TestStoreThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, err := indexer.NewFollower(indexer.FollowConfig{Open: func(ctx context.Context, _ indexer.TableConfig) (mdt.Place, error) {
+			<-ctx.Done()
+			return mdt.Place{}, ctx.Err()
+		}}, []indexer.TableConfig{{Name: "hung", URL: "s3://b/hung"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, Server: httpapi.New(httpapi.Config{Follower: f})}
+		for _, target := range []string{"GET status", "GET markers", "POST pause", "POST retry"} {
+			method, name, _ := strings.Cut(target, " ")
+			began := time.Now()
+			v := w.object(w.do(method, "/v1/tables/hung/"+name, ""), http.StatusGatewayTimeout)
+			if !strings.Contains(fmt.Sprint(v["hint"]), "/v1/tables") || v["kind"] != "failed" || time.Since(began) != 30*time.Second {
+				t.Errorf("%s after %v: %v", target, time.Since(began), v)
+			}
+		}
+	})
+}
+
 func TestRate(t *testing.T) {
 	t.Parallel()
 	serve(t, httpapi.Config{Rate: 2}, func(w *world) {
