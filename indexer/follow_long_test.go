@@ -18,7 +18,6 @@ import (
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/fault"
 	"tidemark/internal/storage/file"
-	"tidemark/internal/testkit"
 )
 
 // handles counts the files that this process has open.
@@ -118,7 +117,16 @@ func copyTo(t testing.TB, l *lateTable, dir string) {
 // Two hundred idle tables take at most 300 MB.
 func TestIdleTablesAreSmall(t *testing.T) {
 	const many = 200
-	st, err := file.New(testkit.Table(t, "mor_compaction_clean"))
+	l := late(t, "mor_basic")
+	for len(l.due) > 0 {
+		l.commit(t)
+	}
+	if _, err := indexer.Sync(t.Context(), mdt.Inside(l.st), indexer.SyncOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	copyTo(t, l, dir)
+	st, err := file.New(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +139,8 @@ func TestIdleTablesAreSmall(t *testing.T) {
 		f := launch(t, indexer.FollowConfig{Open: func(context.Context, indexer.TableConfig) (mdt.Place, error) { return mdt.Inside(st), nil }}, nil, slices.Clone(list)...)
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		if ok, why := f.Ready(); !ok {
-			t.Error(why)
+		if v := f.view("/t7"); !v.Fresh || len(v.Indexes) != 1 || v.Passes > 0 {
+			t.Errorf("not an idle table with an index: %+v", v)
 		}
 		// The collector lets the heap grow to twice of what is in use.
 		if now := heap(); now > before && 2*(now-before) > 300e6 {
