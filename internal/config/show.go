@@ -32,11 +32,16 @@ func (l *Loaded) Effective() []Effective {
 
 // Differ names the settings of the process, which are all but the tables, that two configurations do not share.
 func Differ(a, b *Config) []string {
+	raw := func(c *Config, key string) string {
+		x, _ := field(reflect.ValueOf(c).Elem(), key)
+		if secret, is := x.Interface().(Secret); is {
+			return secret.Reveal()
+		}
+		return text(x)
+	}
 	var out []string
 	for _, s := range Settings() {
-		x, _ := field(reflect.ValueOf(a).Elem(), s.Key)
-		y, _ := field(reflect.ValueOf(b).Elem(), s.Key)
-		if text(x) != text(y) || !reflect.DeepEqual(x.Interface(), y.Interface()) && text(x) != "" { // a secret's text is its mask; no list is an empty one
+		if raw(a, s.Key) != raw(b, s.Key) {
 			out = append(out, s.Key)
 		}
 	}
