@@ -136,9 +136,12 @@ func (r *round) rest(s *scanner, c *cluster, i, j int) {
 	a := r.probed[i][j]
 	if r.held[i] != nil {
 		r.count(a, 0, s.far(c, r.pairs[i][j], a.near, a.best))
+		r.pairs[i][j].query.Release()
 		return
 	}
-	r.count(a, c.rows(), s.cluster(c, r.query(a, i), a.best))
+	q := r.query(a, i)
+	r.count(a, c.rows(), s.cluster(c, q, a.best))
+	q.Release()
 }
 
 // spread counts bounds of one query, to find the one that is about the nth smallest. It is safe for concurrent use.
