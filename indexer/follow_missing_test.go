@@ -64,6 +64,22 @@ func TestFollowSaysThatATableIsMissing(t *testing.T) {
 	})
 }
 
+// What is proposed for a table whose indexes lie beside it names that place.
+func TestFollowProposesCommandsWithThePlaceBeside(t *testing.T) {
+	t.Parallel()
+	st := store(t, "cow_basic")
+	inBubble(t, func(t *testing.T) {
+		f := launch(t, indexer.FollowConfig{}, map[string]storage.Store{"/t": st}, indexer.TableConfig{URL: "/t", Sink: "/be side"})
+		synctest.Wait()
+		if v := f.view("/t"); v.Sink != "/be side" || len(v.Indexes) != 1 || v.Indexes[0].Next != "tidemark index create /t --sink '/be side' --column embedding" {
+			t.Errorf("%+v", v)
+		}
+		if err := f.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Where the place beside a table is missing, that is said, not that the table is; and a table that comes by a reload makes nobody unready.
 func TestFollowSaysThatThePlaceBesideIsMissing(t *testing.T) {
 	t.Parallel()
