@@ -46,9 +46,27 @@ func (g standing) judge(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	if found := g.unsupported(); found != nil {
 		return found, nil
 	}
-	for _, step := range []func(context.Context, *mdt.Index) (*fallen, error){g.absent, g.intact, g.closed, g.history} {
-		if found, err := step(ctx, x); found != nil || err != nil {
-			return found, err
+	steps := []func(context.Context, *mdt.Index) (*fallen, error){g.absent, g.intact, g.closed, g.history}
+	if !storage.IsBroad(g.place.Store) {
+		for _, step := range steps {
+			if found, err := step(ctx, x); found != nil || err != nil {
+				return found, err
+			}
+		}
+		return nil, nil
+	}
+	found, errs := make([]*fallen, len(steps)), make([]error, len(steps))
+	calls := make([]func() error, len(steps))
+	for i, step := range steps {
+		calls[i] = func() error {
+			found[i], errs[i] = step(ctx, x)
+			return nil // which one counts is decided below
+		}
+	}
+	_ = storage.Together(g.place.Store, calls...)
+	for i := range steps {
+		if found[i] != nil || errs[i] != nil {
+			return found[i], errs[i]
 		}
 	}
 	return nil, nil

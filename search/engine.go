@@ -15,6 +15,7 @@ import (
 	"tidemark/generation"
 	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
 	"tidemark/internal/vector/ivf"
 	"tidemark/internal/vector/rabitq"
 )
@@ -50,6 +51,8 @@ type engine struct {
 	k, nprobes int
 	rerank     bool
 	seedRows   int64 // see seed.go
+	store      storage.Store
+	ahead      func(ctx context.Context, asks []*ask) []func() error // see sliceReader; nil: nothing
 }
 
 // ask is one query and what is known of its answer.
@@ -221,13 +224,20 @@ func (e *engine) collect(ctx context.Context, asks []*ask) error {
 	return nil
 }
 
-// each calls fn for 0 to n−1, in that order, by as many goroutines as there are processors; the first error ends it.
-func each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
+// callsAtOnce is how many clusters and file groups are read at once from a store that waits for a network.
+const callsAtOnce = 32
+
+// each calls fn for 0 to n−1, in that order, by as many goroutines as there are processors, or calls that a store answers at once; the
+// first error ends it.
+func (e *engine) each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
 	if n == 1 {
 		return fn(ctx, 0)
 	}
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
+	if storage.IsBroad(e.store) {
+		group.SetLimit(callsAtOnce)
+	}
 	for i := 0; i < n && inner.Err() == nil; i++ {
 		group.Go(func() error { return fn(inner, i) })
 	}
@@ -254,8 +264,15 @@ func (e *engine) judge(ctx context.Context, asks []*ask) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	where, err := e.live.locate(ctx, keys)
-	if err != nil {
+	var where map[string]table.Group
+	calls := []func() error{func() (err error) {
+		where, err = e.live.locate(ctx, keys)
+		return err
+	}}
+	if e.ahead != nil && e.rerank { // most rows are where their postings say
+		calls = append(calls, e.ahead(ctx, asks)...)
+	}
+	if err := storage.Together(e.store, calls...); err != nil {
 		return fmt.Errorf("look up %d candidates: %w", len(keys), err)
 	}
 	apart, err := e.copied(ctx, asks, where)

@@ -39,29 +39,45 @@ func (r *sliceReader) fetch(ctx context.Context, g table.Group, wanted []candida
 		}
 		at[position] = c.key
 	}
-	if mismatched, err = r.positions(ctx, s, at, fn); err != nil {
-		return nil, err
-	}
-	for _, key := range mismatched {
-		byKey[key] = true
-	}
-	if len(byKey) == 0 {
+	if len(at) == 0 && len(byKey) == 0 {
 		return nil, nil
 	}
-	// A base file may hold a key more than once: the copy written last counts.
-	rows, written := map[string]table.Row{}, map[string]table.Written{}
-	err = r.snapshot.table.ReadKeys(ctx, s, r.columns, byKey, func(row table.Row) error {
-		at := r.snapshot.table.Written(s, row)
-		if old, seen := written[row.Key]; !seen || at.Compare(old) > 0 {
-			rows[row.Key], written[row.Key] = row, at
+	store := r.snapshot.table.Store
+	if storage.IsBroad(store) && len(at) > 0 && len(byKey) > 0 { // both need the footer: it is read once
+		if _, err := r.snapshot.table.BaseRows(ctx, s); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return nil, err
 		}
-		return nil
+	}
+	var placed []table.Row
+	var keyed map[string]table.Row
+	err = storage.Together(store, func() (err error) {
+		placed, mismatched, err = r.positions(ctx, s, at)
+		return err
+	}, func() (err error) {
+		keyed, err = r.byKey(ctx, s, byKey)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	if len(mismatched) > 0 {
+		again := map[string]bool{}
+		for _, key := range mismatched {
+			again[key] = true
+		}
+		more, err := r.byKey(ctx, s, again)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(keyed, more)
+	}
+	for _, row := range placed {
+		if err := fn(row); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range wanted {
-		if row, ok := rows[c.key]; ok {
+		if row, ok := keyed[c.key]; ok {
 			if err := fn(row); err != nil {
 				return nil, err
 			}
@@ -70,13 +86,52 @@ func (r *sliceReader) fetch(ctx context.Context, g table.Group, wanted []candida
 	return mismatched, nil
 }
 
+// byKey reads rows by key. A base file may hold a key more than once: the copy written last counts.
+func (r *sliceReader) byKey(ctx context.Context, s table.Slice, keys map[string]bool) (map[string]table.Row, error) {
+	rows, written := map[string]table.Row{}, map[string]table.Written{}
+	if len(keys) == 0 {
+		return rows, nil
+	}
+	err := r.snapshot.table.ReadKeys(ctx, s, r.columns, keys, func(row table.Row) error {
+		at := r.snapshot.table.Written(s, row)
+		if old, seen := written[row.Key]; !seen || at.Compare(old) > 0 {
+			rows[row.Key], written[row.Key] = row, at
+		}
+		return nil
+	})
+	return rows, err
+}
+
+// footersAhead bounds the base files whose footers are read before it is known that they are needed.
+const footersAhead = 32
+
+// ahead returns calls that read the footers of the base files that postings name, which are kept: errors come out when they are needed.
+func (r *sliceReader) ahead(ctx context.Context, asks []*ask) (calls []func() error) {
+	seen := map[table.Group]bool{}
+	for _, a := range asks {
+		for _, c := range a.found {
+			g := table.Group{Partition: c.locator.Partition, FileID: c.locator.FileID}
+			if seen[g] || len(calls) == footersAhead {
+				continue
+			}
+			seen[g] = true
+			calls = append(calls, func() error {
+				if s, ok, err := r.snapshot.slice(g); ok && err == nil {
+					_, _ = r.snapshot.table.BaseRows(ctx, s)
+				}
+				return nil
+			})
+		}
+	}
+	return calls
+}
+
 // positions reads rows by position and returns the keys that are not where they should be.
-func (r *sliceReader) positions(ctx context.Context, s table.Slice, at map[int64]string, fn func(table.Row) error) (mismatched []string, err error) {
+func (r *sliceReader) positions(ctx context.Context, s table.Slice, at map[int64]string) (rows []table.Row, mismatched []string, err error) {
 	if len(at) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	order := slices.Sorted(maps.Keys(at))
-	var rows []table.Row
 	left := maps.Clone(at)
 	err = r.snapshot.table.ReadPositions(ctx, s, r.columns, order, func(row table.Row) error {
 		if at[row.Position] == row.Key {
@@ -89,12 +144,7 @@ func (r *sliceReader) positions(ctx context.Context, s table.Slice, at map[int64
 		rows, left, err = nil, at, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, row := range rows {
-		if err := fn(row); err != nil {
-			return nil, err
-		}
-	}
-	return slices.Sorted(maps.Values(left)), nil
+	return rows, slices.Sorted(maps.Values(left)), nil
 }

@@ -41,7 +41,7 @@ func compareGroups(a, b table.Group) int {
 func (e *engine) fetch(ctx context.Context, wanted wantedRows, group func() (row func(*wantedRow, table.Row), done func())) error {
 	groups := slices.SortedFunc(maps.Keys(wanted), compareGroups)
 	var mu sync.Mutex // guards the answers
-	return each(ctx, len(groups), func(ctx context.Context, i int) error {
+	return e.each(ctx, len(groups), func(ctx context.Context, i int) error {
 		of := wanted[groups[i]]
 		list := make([]candidate, 0, len(of))
 		for _, key := range slices.Sorted(maps.Keys(of)) {

@@ -196,23 +196,39 @@ func (r *Reader) pin(ctx context.Context, anew bool) (*pinned, error) {
 
 // readState takes over the state of an older pin if it has not changed since.
 func (p *pinned) readState(ctx context.Context, place mdt.Place, old *pinned) error {
-	info, statErr := place.Store.Stat(ctx, place.StatePath())
-	now := time.Now()
-	if old != nil && statErr == nil {
-		old.mu.Lock()
-		same := old.settled && info.Size == old.info.Size && info.ModTime.Equal(old.info.ModTime) && info.Tag == old.info.Tag
-		old.mu.Unlock()
-		if same {
-			p.state, p.info, p.settled = old.state, info, true
-			return nil
-		}
+	var info storage.Info
+	var statErr error
+	stat := func() error {
+		info, statErr = place.Store.Stat(ctx, place.StatePath())
+		return nil
 	}
-	st, _, err := mdt.ReadState(ctx, place)
-	if err != nil {
+	var st *mdt.State
+	var tag string
+	read := func() (err error) {
+		st, tag, err = mdt.ReadState(ctx, place)
 		return err
 	}
+	now := time.Now()
+	if old == nil { // it is read in any case
+		if err := storage.Together(place.Store, stat, read); err != nil {
+			return err
+		}
+	} else {
+		if _ = stat(); statErr == nil {
+			old.mu.Lock()
+			same := old.settled && info.Size == old.info.Size && info.ModTime.Equal(old.info.ModTime) && info.Tag == old.info.Tag
+			old.mu.Unlock()
+			if same {
+				p.state, p.info, p.settled = old.state, info, true
+				return nil
+			}
+		}
+		if err := read(); err != nil {
+			return err
+		}
+	}
 	p.state, p.info = st, info
-	p.settled = statErr == nil && (info.Tag != "" || now.Sub(info.ModTime) > racy)
+	p.settled = statErr == nil && (info.Tag != "" && info.Tag == tag || info.Tag == "" && !storage.IsBroad(place.Store) && now.Sub(info.ModTime) > racy)
 	if old != nil && st.Sum != "" && st.Sum == old.state.Sum {
 		p.state = old.state
 		old.mu.Lock()

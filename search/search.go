@@ -66,15 +66,20 @@ func (r *Reader) open(ctx context.Context, q Request, vectors [][]float64, anew 
 	if s.partitions, err = p.snapshot.choose(q.Partitions); err != nil {
 		return s, err
 	}
-	if s.fresh, err = p.judge(ctx, r.deps, s.index.Name); err != nil {
-		if ctx.Err() != nil || s.policy == Fail && s.mode != BruteForce {
-			return s, err
+	var judgeErr error
+	err = storage.Together(r.deps.Place.Store, func() error {
+		s.fresh, judgeErr = p.judge(ctx, r.deps, s.index.Name)
+		if judgeErr != nil && (ctx.Err() != nil || s.policy == Fail && s.mode != BruteForce) {
+			return judgeErr
 		}
-		s.fresh = Freshness{Reason: err.Error(), unknown: true}
+		return nil
+	}, func() error { return s.load(ctx, r.deps, p) })
+	if judgeErr != nil {
+		s.fresh = Freshness{Reason: judgeErr.Error(), unknown: true}
 	}
 	s.answer.Fresh, s.answer.LagInstants = s.fresh.Fresh, s.fresh.LagInstants
 	s.rows = &sliceReader{snapshot: p.snapshot, columns: table.Columns{Vectors: []string{s.column.Column}, Others: q.Columns}, fresh: s.fresh.Fresh}
-	return s, s.load(ctx, r.deps, p)
+	return s, err
 }
 
 // load reads the active generation, unless only the table will be asked. What cannot be read is kept in s.broken.
@@ -305,8 +310,11 @@ func (s *session) indexed(ctx context.Context, mode Mode, asks []*ask) error {
 			return err
 		}
 	}
-	e := &engine{generation: g, column: s.column, clusters: s.clusters, live: s.live, rows: s.rows, copies: s.copies(), partitions: s.partitions,
+	e := &engine{generation: g, column: s.column, clusters: s.clusters, live: s.live, rows: s.rows, copies: s.copies(), partitions: s.partitions, store: s.snapshot.table.Store,
 		columns: s.request.Columns, k: s.request.K, nprobes: s.request.NProbes, rerank: mode == ExactRerank}
+	if r, ok := s.rows.(*sliceReader); ok && storage.IsBroad(e.store) {
+		e.ahead = r.ahead
+	}
 	if e.nprobes == 0 {
 		e.nprobes = s.options.NProbes
 	}

@@ -73,7 +73,7 @@ func (e *engine) scan(ctx context.Context, ids []int, probed map[int][]*ask) err
 
 // each calls fn for each query of each cluster that get returns.
 func (r *round) each(ctx context.Context, get func(ctx context.Context, i int) (*cluster, error), fn func(s *scanner, c *cluster, i, j int)) error {
-	return each(ctx, len(r.ids), func(ctx context.Context, i int) error {
+	return r.engine.each(ctx, len(r.ids), func(ctx context.Context, i int) error {
 		c, err := get(ctx, i)
 		if err != nil || c == nil {
 			return err

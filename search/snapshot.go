@@ -40,17 +40,22 @@ func pin(ctx context.Context, st storage.Store, tables *table.Cache, records *ti
 			return last, nil
 		}
 		s := &snapshot{table: t}
-		m, err := mdt.OpenWith(ctx, st, t.Props, records)
-		switch {
-		case err == nil && m.HasRecordIndex():
-			m.Keep(blocks)
-			s.records = m
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case err != nil && !errors.Is(err, storage.ErrNotFound):
-			s.unread = err
-		}
-		s.files, err = t.Files(ctx)
+		err = storage.Together(st, func() error {
+			m, err := mdt.OpenWith(ctx, st, t.Props, records)
+			switch {
+			case err == nil && m.HasRecordIndex():
+				m.Keep(blocks)
+				s.records = m
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil && !errors.Is(err, storage.ErrNotFound):
+				s.unread = err
+			}
+			return nil
+		}, func() (err error) {
+			s.files, err = t.Files(ctx)
+			return err
+		})
 		if errors.Is(err, storage.ErrStale) { // an instant has gone since the look
 			continue
 		}

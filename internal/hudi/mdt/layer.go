@@ -170,6 +170,18 @@ func (m *MDT) gone(path string, err error) error {
 
 // layers returns the layers of a file group, oldest first. keep says which instants of log blocks are valid.
 func (m *MDT) layers(ctx context.Context, g group, keep func(string) bool) ([]layer, error) {
+	if storage.IsBroad(m.Store) { // opened files are kept, so that what follows finds them
+		var calls []func() error
+		if g.base != nil {
+			calls = append(calls, func() error { _, err := m.open(ctx, *g.base, true); return err })
+		}
+		for _, info := range g.logs {
+			calls = append(calls, func() error { _, err := m.open(ctx, info, false); return err })
+		}
+		if err := storage.Together(m.Store, calls...); err != nil {
+			return nil, err
+		}
+	}
 	var out []layer
 	if g.base != nil {
 		f, err := m.open(ctx, *g.base, true)

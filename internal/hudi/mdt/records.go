@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf16"
 
@@ -67,40 +68,46 @@ func (m *MDT) LookupRecordsWithout(ctx context.Context, data *timeline.Timeline,
 		}
 	}
 	found := make(map[string]Location, len(keys))
-	decoders := map[*avrox.Schema]*avrox.Projection{}
+	var mu sync.Mutex // guards found
+	var calls []func() error
 	for i, want := range byGroup {
 		if len(want) == 0 {
 			continue
 		}
-		layers, err := m.layers(ctx, p.groups[i], keep)
-		if err != nil {
-			return nil, err
-		}
-		if err := m.without(data, out, layers); err != nil {
-			return nil, err
-		}
-		err = newest(ctx, layers, want, func(key string, l layer, value []byte) error {
-			proj := decoders[l.schema]
-			if proj == nil {
-				var err error
-				if proj, err = l.schema.Project("type", "recordIndexMetadata"); err != nil {
-					return err
-				}
-				decoders[l.schema] = proj
-			}
-			loc, err := decodeLocation(proj, value)
+		calls = append(calls, func() error {
+			layers, err := m.layers(ctx, p.groups[i], keep)
 			if err != nil {
-				return fmt.Errorf("record %q: %w", key, err)
+				return err
 			}
-			if known {
-				loc.Instant = instantText(loc.Millis, offset)
+			if err := m.without(data, out, layers); err != nil {
+				return err
 			}
-			found[key] = loc
-			return nil
+			decoders := map[*avrox.Schema]*avrox.Projection{}
+			return newest(ctx, layers, want, func(key string, l layer, value []byte) error {
+				proj := decoders[l.schema]
+				if proj == nil {
+					var err error
+					if proj, err = l.schema.Project("type", "recordIndexMetadata"); err != nil {
+						return err
+					}
+					decoders[l.schema] = proj
+				}
+				loc, err := decodeLocation(proj, value)
+				if err != nil {
+					return fmt.Errorf("record %q: %w", key, err)
+				}
+				if known {
+					loc.Instant = instantText(loc.Millis, offset)
+				}
+				mu.Lock()
+				found[key] = loc
+				mu.Unlock()
+				return nil
+			})
 		})
-		if err != nil {
-			return nil, err
-		}
+	}
+	if err := storage.Together(m.Store, calls...); err != nil {
+		return nil, err
 	}
 	return found, nil
 }

@@ -244,15 +244,18 @@ func (v *View) parse(ctx context.Context, f *viewFile, src storage.Source, inMem
 
 // groupLayers returns the layers of a group, oldest first.
 func (v *View) groupLayers(ctx context.Context, g viewGroup) ([]layer, error) {
-	var out []layer
-	for _, f := range g.files {
-		layers, err := v.open(ctx, f)
-		if err != nil {
-			return nil, err
+	of := make([][]layer, len(g.files))
+	calls := make([]func() error, len(g.files))
+	for i, f := range g.files {
+		calls[i] = func() (err error) {
+			of[i], err = v.open(ctx, f)
+			return err
 		}
-		out = append(out, layers...)
 	}
-	return out, nil
+	if err := storage.Together(v.place.Store, calls...); err != nil {
+		return nil, err
+	}
+	return slices.Concat(of...), nil
 }
 
 // Get returns the records of logical keys, by key; absent ones give no entry. Slices of the entries are the caller's.

@@ -74,6 +74,13 @@ func (t *Table) Since(ctx context.Context, after string) (*Table, error) {
 	return &Table{Store: t.Store, Props: t.Props, Timeline: tl, Schema: t.Schema, cache: t.cache, from: min(t.from, after)}, nil
 }
 
+// broadCommits bounds the commits that are read at once: the reader's memory of them is bounded, too.
+const broadCommits = 256
+
+func factsKey(inst timeline.Instant) string {
+	return fmt.Sprintf("%s %s %s %d %d", inst.Requested, inst.Action, inst.File, inst.Size, inst.ModTime.UnixNano())
+}
+
 // facts returns what the completed instants of a look say about files. Metadata is read once for all looks.
 func (c *Cache) facts(ctx context.Context, t *Table) (*facts, error) {
 	whole := t.Timeline.Whole()
@@ -85,7 +92,7 @@ func (c *Cache) facts(ctx context.Context, t *Table) (*facts, error) {
 	}
 	now, all := map[string]*facts{}, newFacts()
 	add := func(inst timeline.Instant, read func(f *facts) error) error {
-		key := fmt.Sprintf("%s %s %s %d %d", inst.Requested, inst.Action, inst.File, inst.Size, inst.ModTime.UnixNano())
+		key := factsKey(inst)
 		f := each[key]
 		if f == nil {
 			f = newFacts()
@@ -98,6 +105,23 @@ func (c *Cache) facts(ctx context.Context, t *Table) (*facts, error) {
 		}
 		all.merge(f)
 		return nil
+	}
+	if storage.IsBroad(c.st) { // commits that are not known yet, at once: the reader keeps them
+		var calls []func() error
+		for _, inst := range whole.Writes() {
+			if !inst.Archived && each[factsKey(inst)] == nil && len(calls) < broadCommits {
+				calls = append(calls, func() error {
+					_, err := t.Commit(ctx, inst)
+					if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrNotFound) { // said below
+						return nil
+					}
+					return err
+				})
+			}
+		}
+		if err := storage.Together(c.st, calls...); err != nil {
+			return nil, err
+		}
 	}
 	for _, inst := range whole.Writes() {
 		err := add(inst, func(f *facts) error {

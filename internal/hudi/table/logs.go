@@ -65,22 +65,30 @@ func checkWritten(file *File, blocks []logfile.Block) error {
 // already, by path, and takes in those read now.
 func (t *Table) effective(ctx context.Context, s Slice, read map[string][]logfile.Block) ([]logfile.Block, error) {
 	var blocks []logfile.Block
+	of := make([][]logfile.Block, len(s.Logs))
+	var calls []func() error
 	for i := range s.Logs {
 		file := &s.Logs[i]
-		of, ok := read[file.Path]
-		if !ok {
+		var ok bool
+		if of[i], ok = read[file.Path]; ok {
+			continue
+		}
+		calls = append(calls, func() error {
 			for b, err := range logfile.Blocks(ctx, t.source(kindLog, file.Path, file.Size)) {
 				if err != nil {
-					return nil, &storage.Error{Op: "read log file", Path: file.Path, Err: gone(err)}
+					return &storage.Error{Op: "read log file", Path: file.Path, Err: gone(err)}
 				}
-				of = append(of, b)
+				of[i] = append(of[i], b)
 			}
-			if err := checkWritten(file, of); err != nil {
-				return nil, err
-			}
-			read[file.Path] = of
-		}
-		for _, b := range of {
+			return checkWritten(file, of[i])
+		})
+	}
+	if err := storage.Together(t.Store, calls...); err != nil {
+		return nil, err
+	}
+	for i := range s.Logs {
+		read[s.Logs[i].Path] = of[i]
+		for _, b := range of[i] {
 			b.File = i
 			blocks = append(blocks, b)
 		}

@@ -50,16 +50,21 @@ func (t *Table) wanted(ctx context.Context, s Slice, c Columns, wanted func(key 
 	if err != nil {
 		return err
 	}
-	l, err := t.readLogs(ctx, s, p, wanted)
+	m := &merger{t: t, p: p, s: s, seen: map[string]bool{}, fn: fn}
+	var f *basefile.File
+	err = storage.Together(t.Store, func() (err error) {
+		m.logs, err = t.readLogs(ctx, s, p, wanted)
+		return err
+	}, func() (err error) {
+		if s.Base != nil {
+			f, err = m.open(ctx)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	m := &merger{t: t, p: p, s: s, logs: l, seen: map[string]bool{}, fn: fn}
 	if s.Base != nil {
-		f, err := m.open(ctx)
-		if err != nil {
-			return err
-		}
 		if err := m.byKeys(ctx, f, wanted, keys, m.row); err != nil {
 			return m.failed(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"tidemark/internal/storage"
 )
@@ -20,6 +21,7 @@ const maxPartitionDepth = 32
 // Files are all known files of a table: those listed, and those that completed commits and cleans name. It is an immutable
 // look, safe for concurrent use.
 type Files struct {
+	taking sync.Mutex // guards what take adds, while partitions are listed
 	t      *Table
 	groups map[Group]*group
 	order  []Group // sorted
@@ -98,12 +100,16 @@ func (f *Files) walk(ctx context.Context, dir string, depth int) error {
 	if depth == maxPartitionDepth && len(children) > 0 {
 		return &storage.Error{Op: "list partitions", Path: dir, Err: fmt.Errorf("folders nest deeper than %d: %w", maxPartitionDepth, storage.ErrUnsupported)}
 	}
-	for _, child := range children {
-		if err := f.walk(ctx, child, depth+1); err != nil && !errors.Is(err, storage.ErrNotFound) { // removed meanwhile
-			return err
+	calls := make([]func() error, len(children))
+	for i, child := range children {
+		calls[i] = func() error {
+			if err := f.walk(ctx, child, depth+1); err != nil && !errors.Is(err, storage.ErrNotFound) { // removed meanwhile
+				return err
+			}
+			return nil
 		}
 	}
-	return nil
+	return storage.Together(f.t.Store, calls...)
 }
 
 func (f *Files) list(ctx context.Context, partition string) error {
@@ -126,6 +132,8 @@ func (f *Files) listing(ctx context.Context, dir string) ([]storage.Info, error)
 
 // take adds the data files of one partition's listing.
 func (f *Files) take(partition string, infos []storage.Info) {
+	f.taking.Lock() // several folders may be listed at once
+	defer f.taking.Unlock()
 	for _, info := range infos {
 		name := path.Base(info.Path)
 		if info.IsDir || strings.HasPrefix(name, partitionMarker) {
