@@ -48,6 +48,24 @@ func OpenCommitter(ctx context.Context, place mdt.Place, opt CommitterOptions) (
 	return Committer{s, opt.Waiting, opt.Tables, m}, err
 }
 
+// lookAgain is the time between two looks at a lease that is watched.
+const lookAgain = 5 * time.Second
+
+// Acquire is the sink's. A lease that says it lasts longer than any can is watched for as long as its owner would need to renew it.
+func (c Committer) Acquire(ctx context.Context) error {
+	for until := time.Now().Add(c.WatchLease()); ; {
+		err := c.Sink.Acquire(ctx)
+		var held *sink.LeaseError
+		if !errors.As(err, &held) || !held.Ahead || time.Now().After(until) {
+			return err
+		}
+		c.waiting(held.Error() + "; it is taken over if nobody renews it now")
+		if err := sleep(ctx, lookAgain); err != nil {
+			return err
+		}
+	}
+}
+
 // Commit makes a batch visible as one deltacommit. Where no id may be taken yet it waits, if waiting can help.
 func (c Committer) Commit(ctx context.Context, b generation.Batch) (string, error) {
 	return c.commit(ctx, sink.Batch{Kind: b.Kind, Revision: b.Revision, Apply: b.Apply, NewestData: b.Newest,

@@ -288,7 +288,7 @@ func (t *followed) pass(ctx, parent context.Context, w *watched) outcome {
 		t.committer = &sk
 	}
 	sk := *t.committer
-	if err := sk.Acquire(ctx); err != nil {
+	if err := sk.Sink.Acquire(ctx); err != nil { // it is tried again by later looks, which watch it as well
 		var lease *sink.LeaseError
 		if errors.As(err, &lease) {
 			return outcome{err: err, waits: true, standby: lease.Owner, text: "stands by: " + lease.Error()}

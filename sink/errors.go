@@ -29,11 +29,18 @@ var (
 type LeaseError struct {
 	Owner string    // who holds it
 	Until time.Time // when it ends unless it is renewed, by that owner's clock
+	// Ahead says that Until is further ahead than a lease lasts: some clock is wrong. Who asks again for WatchLease gets the lease, unless
+	// its owner lives and renews it.
+	Ahead bool
 }
 
 // Error names the owner and the end of its lease.
 func (e *LeaseError) Error() string {
-	return fmt.Sprintf("lease is held by %s until %s", e.Owner, e.Until.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("lease is held by %s until %s", e.Owner, e.Until.UTC().Format(time.RFC3339))
+	if e.Ahead {
+		text += ", which is later than a lease lasts: the clock of that host, or of this one, is wrong"
+	}
+	return text
 }
 
 // Unwrap returns storage.ErrRefused.

@@ -79,7 +79,7 @@ func (s *Sink) acquire(ctx context.Context) error {
 		held, epoch := s.lease()
 		if !held || st.Owner != s.cfg.Owner || st.Epoch != epoch {
 			if !s.free(st) {
-				return nil, &LeaseError{Owner: st.Owner, Until: st.ValidUntil}
+				return nil, &LeaseError{Owner: st.Owner, Until: st.ValidUntil, Ahead: s.ahead(st)}
 			}
 			st.Epoch++
 		}
@@ -99,8 +99,39 @@ func (s *Sink) free(st *mdt.State) bool {
 	if st.Owner == "" || st.Owner == s.cfg.Owner || s.cfg.Now().After(st.ValidUntil) {
 		return true
 	}
-	return s.cfg.Host != "" && st.Host == s.cfg.Host && !s.cfg.Alive(st.PID)
+	return s.cfg.Host != "" && st.Host == s.cfg.Host && !s.cfg.Alive(st.PID) || s.ahead(st) && s.rests(st)
 }
+
+// maxAhead is how far ahead of this clock a lease may end, beside its length, before its end says nothing: either clock may be as wrong.
+const maxAhead = 3 * time.Hour
+
+// ahead says whether a lease ends later than any can that was taken by a clock which is nearly right.
+func (s *Sink) ahead(st *mdt.State) bool {
+	return st.ValidUntil.Sub(s.cfg.Now()) > s.cfg.Lease+maxAhead
+}
+
+// seenLease is a lease as it was seen first, at a time by a clock that only goes on.
+type seenLease struct {
+	owner    string
+	epoch    int64
+	until    time.Time
+	revision int64
+	at       time.Time
+}
+
+// rests says whether a lease was not renewed for longer than its owner may let it be, as this process has watched: by then it is over,
+// whatever its owner's clock says. turn is held.
+func (s *Sink) rests(st *mdt.State) bool {
+	now := seenLease{st.Owner, st.Epoch, st.ValidUntil, st.Revision, time.Now()}
+	if was := s.rival; was.owner != now.owner || was.epoch != now.epoch || !was.until.Equal(now.until) || was.revision != now.revision {
+		s.rival = now
+		return false
+	}
+	return now.at.Sub(s.rival.at) > s.cfg.Lease+s.cfg.Renew
+}
+
+// WatchLease is how long a lease with LeaseError.Ahead is to be tried for: an owner that lives has renewed it by then.
+func (s *Sink) WatchLease() time.Duration { return s.cfg.Lease + 2*s.cfg.Renew }
 
 // startRenewal starts the goroutine that keeps the lease; release waits for it. turn is held.
 func (s *Sink) startRenewal(ctx context.Context) {

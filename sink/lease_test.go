@@ -96,6 +96,50 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// A lease whose owner's clock is far ahead is over once nobody has renewed it for as long as one lasts, and is its owner's while that lives.
+func TestLeaseOfAClockAhead(t *testing.T) {
+	t.Parallel()
+	for _, lives := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			st := table(t, "cow_basic")
+			st.SetClock(time.Now)
+			far := Config{Owner: "far", Host: "far", PID: 1, Create: true, Now: func() time.Time { return time.Now().Add(400 * 24 * time.Hour) }}
+			one := open(t, st, far)
+			if err := one.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !lives { // killed: nothing renews it any more
+				one.turn.Lock()
+				one.stop()
+				<-one.done
+				one.turn.Unlock()
+			}
+			two := open(t, st, Config{Owner: "two", Host: "near", PID: 2})
+			var held *LeaseError
+			var err error
+			for until := time.Now().Add(two.WatchLease()); time.Now().Before(until); time.Sleep(5 * time.Second) {
+				if err = two.Acquire(t.Context()); err == nil {
+					break
+				}
+				if !errors.As(err, &held) || !held.Ahead {
+					t.Fatal(err)
+				}
+			}
+			if (err != nil) != lives {
+				t.Errorf("its owner lives: %v, taken over: %v", lives, err)
+			}
+			if _, err := one.Commit(t.Context(), bootstrap(idx)); !lives && !errors.Is(err, ErrLeaseLost) {
+				t.Errorf("the other owner commits: %v", err)
+			}
+			for _, s := range []*Sink{two, one} {
+				if err := s.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
 // TestPausedOwner pauses an owner at each of its writing calls until its lease has ended and a successor has done the work.
 // The paused one must make nothing visible.
 func TestPausedOwner(t *testing.T) {

@@ -138,6 +138,7 @@ type Sink struct {
 	stop   context.CancelFunc // ends the renewal; guarded by turn
 	done   chan struct{}      // closed when the renewal has ended; guarded by turn
 	probed bool               // guarded by turn
+	rival  seenLease          // of another owner, see rests; guarded by turn
 	// holding is Config.Lock while it is held; guarded by turn.
 	holding lock.Held
 
