@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"tidemark/coverage"
+	"tidemark/internal/storage"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -23,7 +27,7 @@ way, has its line; beside others it does not count for the exit code.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			all, err := a.status(c.Context(), args[0], index)
 			if err != nil {
-				return err
+				return notKnown(err, args[0], index)
 			}
 			fresh := true
 			for _, s := range all {
@@ -63,6 +67,31 @@ func (a *app) status(ctx context.Context, url, index string) ([]coverage.IndexSt
 		}
 	}
 	return nil, noIndex(index)
+}
+
+// notKnown is the error of a table of which nothing can be said: its place, or that of its indexes, is gone or does not answer. For programs
+// it has the fields of a status as well, so that who asks for those need not expect another object.
+func notKnown(err error, table, index string) error {
+	if errors.Is(err, context.Canceled) || exitCode(err) == exitUsage {
+		return err
+	}
+	s := coverage.IndexStatus{Table: table, State: coverage.StateStalled, Reason: oneLine(err.Error()), Next: oneLine(hintOf(err)), Gaps: []coverage.Gap{}}
+	if index != "" {
+		s.Index = &index
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		s.State = coverage.StateAbsent
+		s.Next = cmp.Or(s.Next, "give the base path of a Hudi table: the folder that holds .hoodie")
+	}
+	facts := map[string]any{}
+	b, bad := json.Marshal(s)
+	if bad == nil {
+		bad = json.Unmarshal(b, &facts)
+	}
+	if bad != nil {
+		return errors.Join(err, bad)
+	}
+	return &hinted{err: err, hint: s.Next, facts: facts}
 }
 
 // showStatus prints the state of one index.
