@@ -49,7 +49,9 @@ builder = (SparkSession.builder.appName('items').master('local[2]')
 if 'STORE' in os.environ:
     builder = (builder.config('spark.hadoop.fs.s3a.endpoint', os.environ['STORE'])
                .config('spark.hadoop.fs.s3a.path.style.access', 'true')
-               .config('spark.hadoop.fs.s3a.connection.ssl.enabled', 'false'))
+               .config('spark.hadoop.fs.s3a.connection.ssl.enabled', 'false')
+               # Each write of Hudi 1.2.0 leaves some streams open, and with them connections: of the 96 that s3a has by default none is left after a few commits.
+               .config('spark.hadoop.fs.s3a.connection.maximum', '10000'))
 spark = builder.getOrCreate()
 
 
