@@ -324,3 +324,18 @@ func TestApproximateDistancesAreNotNegative(t *testing.T) {
 		}
 	}
 }
+
+// A table without any index is refused under every policy and mode, with what to do: without one, no metric is known.
+func TestNoIndex(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"mor_basic", "cow_basic"} {
+		st := search.Fixture(t, name)
+		for _, r := range []search.Request{{}, {Policy: search.Warn}, {Policy: search.Fallback}, {Mode: search.BruteForce}, {Mode: search.Approximate}} {
+			r.Vector, r.K = []float64{1, 0, 0, 0, 0, 0, 0, 0}, 3
+			a, err := search.Search(t.Context(), deps(st, fresh), r)
+			if !errors.Is(err, storage.ErrNotFound) || a != nil || !strings.Contains(storage.Hint(err), "index create") {
+				t.Errorf("%s, %+v: got %v, %v, hint %q", name, r, a, err, storage.Hint(err))
+			}
+		}
+	}
+}

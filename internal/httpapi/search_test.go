@@ -128,3 +128,38 @@ func TestSearchAsArrow(t *testing.T) {
 		w.object(rec, 400)
 	})
 }
+
+// Queries that cannot be asked are the client's fault, and say what to do.
+func TestSearchBadInput(t *testing.T) {
+	t.Parallel()
+	serve(t, httpapi.Config{BodyLimit: 4 << 20}, func(w *world) {
+		for name, body := range map[string]string{
+			"no rows":          `{"vector":` + one + `,"k":0}`,
+			"below no rows":    `{"vector":` + one + `,"k":-1}`,
+			"too many rows":    `{"vector":` + one + `,"k":10001}`,
+			"short":            `{"vector":[1,2]}`,
+			"empty":            `{"vector":[]}`,
+			"not a number":     `{"vector":[NaN,2,3,4,5,6,7,8]}`,
+			"infinite":         `{"vector":[1e999,2,3,4,5,6,7,8]}`,
+			"beyond float32":   `{"vector":[1e300,2,3,4,5,6,7,8],"policy":"warn"}`,
+			"zero for cosine":  `{"vector":[0,0,0,0,0,0,0,0],"policy":"warn"}`,
+			"no partition":     `{"vector":` + one + `,"partitions":["mars"],"policy":"warn"}`,
+			"too many probes":  `{"vector":` + one + `,"nprobes":4,"policy":"warn"}`,
+			"negative probes":  `{"vector":` + one + `,"nprobes":-1}`,
+			"no mode":          `{"vector":` + one + `,"mode":"sideways"}`,
+			"no policy":        `{"vector":` + one + `,"policy":"maybe"}`,
+			"too many queries": `{"vectors":[` + strings.Repeat(one+",", 10_000) + one + `],"k":1}`,
+			"too many answers": `{"vectors":[` + strings.Repeat(one+",", 9_999) + one + `],"k":1000}`,
+		} {
+			v := w.object(w.do("POST", "/v1/tables/orders/search", body), 400)
+			if fmt.Sprint(v["hint"]) == "" || fmt.Sprint(v["error"]) == "" || v["hint"] == nil {
+				t.Errorf("%s: got %v", name, v)
+			}
+		}
+		v := w.object(w.do("POST", "/v1/tables/orders/search", `{"vector":`+one+`,"k":10000,"policy":"warn"}`), 200)
+		if n := len(v["results"].([]any)); n == 0 || v["complete"] != true && v["fresh"] == true {
+			t.Errorf("more rows than there are: %d, %v", n, v["reason"])
+		}
+		w.object(w.do("POST", "/v1/tables/none/search", `{"vector":`+one+`}`), 404)
+	})
+}
