@@ -71,11 +71,15 @@ func (g goal) met(value float64) bool {
 	return value >= g.bound
 }
 
+// digits are enough to tell what is just missed from what is just met.
 func (g goal) digits() int {
-	if g.bound >= 10 {
-		return 0
+	switch {
+	case g.bound >= 10:
+		return 1
+	case g.bound >= 1 || g.judged == nil:
+		return 2
 	}
-	return 2
+	return 3
 }
 
 // number is the bound as people read it.
