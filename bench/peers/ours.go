@@ -145,7 +145,7 @@ func (o *ours) all(ctx context.Context, h how, n int) (keys [][]string, pruned, 
 // time asks one query after the other until all are answered or the budget is used, and returns the means.
 func (o *ours) time(ctx context.Context, h how, budget time.Duration) (timed, error) {
 	r := o.reader(h.refine)
-	ctx = pprof.WithLabels(ctx, pprof.Labels("how", fmt.Sprintf("%s-%d", h.mode, h.refine))) // to tell them apart in a profile
+	ctx = pprof.WithLabels(ctx, pprof.Labels("how", fmt.Sprintf("%s-%d-%d", h.mode, h.refine, h.probes))) // to tell them apart in a profile
 	pprof.SetGoroutineLabels(ctx)
 	defer pprof.SetGoroutineLabels(context.Background())
 	var t timed

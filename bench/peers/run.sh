@@ -39,7 +39,7 @@ fi
 
 fashion=$dist/fashion/root/usr/share/datasets/fashion-mnist
 [[ -d $dist/fashion/root ]] || { say "fetching $FASHION"; debian "$dist/fashion" "$FASHION" || true; }
-checked "$(find "$dist/fashion" -name '*.deb' 2>/dev/null | head -1)" "$FASHION_SHA256" ||
+checked "$(find -L "$dist/fashion" -name '*.deb' 2>/dev/null | head -1)" "$FASHION_SHA256" ||
   fashion="skip:$FASHION cannot be had from apt-get with the right bytes"
 
 lancedb="$dist/bin/lancedb"
