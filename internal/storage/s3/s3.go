@@ -111,7 +111,6 @@ func connect(o Options) (*sdk.Client, error) {
 			so.HTTPClient = &http.Client{Transport: o.Transport}
 		}
 		so.DisableLogOutputChecksumValidationSkipped = true
-		so.APIOptions = append(so.APIOptions, listFast)
 	}), nil
 }
 
