@@ -225,7 +225,8 @@ func ourPlans(ctx context.Context, table string, r *result) ([]plan, error) {
 	var plans []plan
 	for _, h := range []how{{mode: search.Approximate, refine: usual}, {mode: search.Approximate, refine: 1},
 		{mode: search.ExactRerank, refine: usual}, {mode: search.ExactRerank, refine: 10}} {
-		for _, h.probes = range probes {
+		for _, probes := range probes {
+			h := how{mode: h.mode, refine: h.refine, probes: probes} // of this plan alone
 			keys, pruned, scanned, err := o.all(ctx, h, s.asked())
 			if err != nil {
 				return nil, err
