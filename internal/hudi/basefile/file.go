@@ -1,6 +1,7 @@
 package basefile
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -15,6 +16,10 @@ import (
 
 const (
 	magic = "PAR1"
+	// trailer is the footer's length and the magic, behind it.
+	trailer = 8
+	// keepFront is how much of what was read in front of a footer is kept.
+	keepFront = 64 << 10
 	// maxFooter bounds a footer: 64 MiB. Hudi's are about 0.5 MiB, nearly all of it the bloom filter.
 	maxFooter = 64 << 20
 	// maxFixed bounds the length of a fixed-length column: 64 MiB, as in avrox.
@@ -33,8 +38,9 @@ type File struct {
 	columns map[string]*column
 	names   []string
 	groups  []rowGroup
-	pages   *Pages // of ReadAt; nil: none are kept
-	name    string // among the files that share pages
+	bytes   *atomic.Int64 // about what footer and page indexes take in memory
+	pages   *Pages        // of ReadAt; nil: none are kept
+	name    string        // among the files that share pages
 }
 
 // rowGroup is a run of rows with one chunk a leaf column.
@@ -59,34 +65,50 @@ type chunk struct {
 
 // Open reads the footer: the last 8 bytes, then exactly the footer. src is read again by every Read and ReadAt.
 // Bytes that are no complete Parquet file are storage.ErrCorrupt, an encrypted file is storage.ErrUnsupported.
-func Open(ctx context.Context, src storage.Source) (*File, error) {
+func Open(ctx context.Context, src storage.Source) (*File, error) { return OpenTail(ctx, src, trailer) }
+
+// OpenTail is Open for a file behind a network, where a request costs more than bytes: it asks for the last tail bytes, a guess of the
+// footer and the page indexes in front of it, and once more only if the footer is longer. What was read in front of the footer is kept up
+// to 64 KiB, and serves what lies there.
+func OpenTail(ctx context.Context, src storage.Source, tail int64) (*File, error) {
 	size := src.Size()
 	if size < 12 {
 		return nil, fmt.Errorf("read Parquet footer: file of %d bytes: %w", size, storage.ErrCorrupt)
 	}
-	tail, err := src.ReadRange(ctx, size-8, 8)
+	from := size - min(size, max(tail, trailer))
+	b, err := src.ReadRange(ctx, from, size-from)
 	if err != nil {
 		return nil, fmt.Errorf("read Parquet footer: %w", err)
 	}
-	if string(tail[4:]) == "PARE" {
+	b, end := b[:len(b)-trailer], b[len(b)-trailer:]
+	if string(end[4:]) == "PARE" {
 		return nil, fmt.Errorf("read Parquet footer: encrypted: %w", storage.ErrUnsupported)
 	}
-	if string(tail[4:]) != magic {
-		return nil, fmt.Errorf("read Parquet footer: file ends in %q, not in %q (cut short?): %w", tail[4:], magic, storage.ErrCorrupt)
+	if string(end[4:]) != magic {
+		return nil, fmt.Errorf("read Parquet footer: file ends in %q, not in %q (cut short?): %w", end[4:], magic, storage.ErrCorrupt)
 	}
-	length := int64(binary.LittleEndian.Uint32(tail))
+	length := int64(binary.LittleEndian.Uint32(end))
 	if length > size-12 || length > maxFooter {
 		return nil, fmt.Errorf("read Parquet footer: length %d in a file of %d bytes: %w", length, size, storage.ErrCorrupt)
 	}
-	b, err := src.ReadRange(ctx, size-8-length, length)
-	if err != nil {
-		return nil, fmt.Errorf("read Parquet footer: %w", err)
+	at := size - trailer - length
+	if at < from {
+		more, err := src.ReadRange(ctx, at, from-at)
+		if err != nil {
+			return nil, fmt.Errorf("read Parquet footer: %w", err)
+		}
+		b, from = append(more, b...), at
 	}
+	if front := b[:at-from]; len(front) > 0 {
+		front = bytes.Clone(front[max(0, len(front)-keepFront):])
+		src = fronted{src, at - int64(len(front)), front}
+	}
+	b = b[at-from:]
 	var meta format.FileMetaData
 	if _, err := unmarshal(b, &meta); err != nil {
 		return nil, fmt.Errorf("read Parquet footer: %w", err)
 	}
-	f := &File{src: src, rows: meta.NumRows, footer: map[string]string{}, columns: map[string]*column{}}
+	f := &File{src: src, rows: meta.NumRows, footer: map[string]string{}, columns: map[string]*column{}, bytes: new(atomic.Int64)}
 	for _, kv := range meta.KeyValueMetadata {
 		if kv.Key != bloomKey {
 			f.footer[clone(kv.Key)] = clone(kv.Value)
@@ -96,10 +118,25 @@ func Open(ctx context.Context, src storage.Source) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read Parquet footer: %w", err)
 	}
-	if err := f.addGroups(&meta, leaves, size-8-length); err != nil {
+	if err := f.addGroups(&meta, leaves, at); err != nil {
 		return nil, fmt.Errorf("read Parquet footer: %w", err)
 	}
+	f.weigh()
 	return f, nil
+}
+
+// fronted is a file of which some bytes are in memory.
+type fronted struct {
+	storage.Source
+	from int64
+	b    []byte
+}
+
+func (s fronted) ReadRange(ctx context.Context, off, n int64) ([]byte, error) {
+	if n >= 0 && off >= s.from && off-s.from <= int64(len(s.b))-n {
+		return bytes.Clone(s.b[off-s.from:][:n]), nil
+	}
+	return s.Source.ReadRange(ctx, off, n)
 }
 
 // clone copies a string out of the footer's bytes, which hold the bloom filter and must not stay in memory.

@@ -100,8 +100,12 @@ type merger struct {
 	stop error
 }
 
-// maxOpen bounds the footers kept; past it all are dropped and read again. One takes a few KB, the bloom filter apart.
+// maxOpen bounds the footers kept; past it all are dropped and read again. One takes a few KB without its bloom filter; on a store
+// behind a network up to 64 KiB more.
 const maxOpen = 1024
+
+// guessedTail holds the footer of a file of Hudi's, of which a bloom filter takes 430 kB, with the page indexes in front of it.
+const guessedTail = 512 << 10
 
 // openBase returns the slice's base file with its footer. Files never change, so footers are kept.
 func (t *Table) openBase(ctx context.Context, file *File) (*basefile.File, error) {
@@ -111,7 +115,11 @@ func (t *Table) openBase(ctx context.Context, file *File) (*basefile.File, error
 	if f != nil {
 		return f, nil
 	}
-	f, err := basefile.Open(ctx, t.source(kindBase, file.Path, file.Size))
+	tail := int64(0)
+	if storage.IsBroad(t.Store) {
+		tail = guessedTail
+	}
+	f, err := basefile.OpenTail(ctx, t.source(kindBase, file.Path, file.Size), tail)
 	if err != nil {
 		return nil, err
 	}
