@@ -215,12 +215,8 @@ func TestNameTakenAndList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := generation.List(state)
-	if err != nil {
-		t.Fatal(err)
-	}
 	got := ""
-	for _, l := range list {
+	for _, l := range generation.List(state) {
 		got += fmt.Sprintf("%s %s %s %d %d %s\n", l.Index, l.Column, l.Metric, l.Bits, l.Generation, l.State)
 	}
 	if want := "a embedding l2 4 1 ACTIVE\nx embedding cosine 4 1 DROPPED\n"; got != want {

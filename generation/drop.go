@@ -26,8 +26,7 @@ type Listed struct {
 }
 
 // List returns the indexes that the state knows, by name; dropped ones, too. One that is broken does not hide the others.
-// The error is always nil.
-func List(st *mdt.State) ([]Listed, error) {
+func List(st *mdt.State) []Listed {
 	var out []Listed
 	for _, x := range st.Indexes {
 		l := Listed{Index: x.Name, Column: x.Column, Generation: x.LastGeneration(), State: mdt.GenBuilding}
@@ -47,7 +46,7 @@ func List(st *mdt.State) ([]Listed, error) {
 		out = append(out, l)
 	}
 	slices.SortFunc(out, func(a, b Listed) int { return cmp.Compare(a.Index, b.Index) })
-	return out, nil
+	return out
 }
 
 // Drop removes an index: it is no longer visible at once, its files are deleted after the longest query. Generation

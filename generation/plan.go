@@ -98,12 +98,17 @@ func mebibytes(n int64) string {
 // indexName keeps names usable as a directory and in a command line.
 var indexName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$`)
 
+// IndexName returns the name of the index: Name, or the column's with _idx.
+func (r CreateRequest) IndexName() string {
+	if r.Name != "" {
+		return r.Name
+	}
+	return r.Column + "_idx"
+}
+
 // NewPlan looks at what a bootstrap would read: one snapshot, its slices, the footers of base files.
 func NewPlan(ctx context.Context, t *table.Table, req CreateRequest) (*Plan, error) {
-	p := &Plan{Index: req.Name, Column: req.Column, Options: req.Options, Limit: DefaultMemoryLimit}
-	if p.Index == "" {
-		p.Index = req.Column + "_idx"
-	}
+	p := &Plan{Index: req.IndexName(), Column: req.Column, Options: req.Options, Limit: DefaultMemoryLimit}
 	if !indexName.MatchString(p.Index) {
 		return nil, &storage.Error{Op: "create index", Path: p.Index, Hint: "use letters, digits, _ and -, at most 100", Err: fmt.Errorf("bad name: %w", storage.ErrRefused)}
 	}

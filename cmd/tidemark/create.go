@@ -22,6 +22,7 @@ type createFlags struct {
 	centroidsFrom string
 	options       []string
 	plan          bool
+	ifAbsent      bool
 }
 
 func (a *app) indexCreateCommand() *cobra.Command {
@@ -54,6 +55,7 @@ func (a *app) indexCreateCommand() *cobra.Command {
 	c.Flags().StringVar(&req.AsOf, "as-of", "", "instant, by requested or completion time, instead of the latest snapshot")
 	c.Flags().StringVar(&f.centroidsFrom, "centroids-from", "", "take the clusters of this index instead of training")
 	c.Flags().BoolVar(&f.plan, "plan", false, "say what would be read and how much memory it takes, write nothing")
+	c.Flags().BoolVar(&f.ifAbsent, "if-absent", false, "succeed if the column has an index of that name already, whatever its options")
 	return c
 }
 
@@ -62,6 +64,15 @@ func (a *app) indexCreate(ctx context.Context, url string, f createFlags, req ge
 	place, err := a.openPlace(ctx, url)
 	if err != nil {
 		return err
+	}
+	if f.ifAbsent {
+		l, there, err := existing(ctx, place, req)
+		if err != nil {
+			return err
+		}
+		if there {
+			return a.showExisting(l)
+		}
 	}
 	t, err := table.Open(ctx, place.Store)
 	if err != nil {
@@ -85,6 +96,29 @@ func (a *app) indexCreate(ctx context.Context, url string, f createFlags, req ge
 		return withEarliest(ctx, t, req, err)
 	}
 	return a.showCreated(url, t, r)
+}
+
+// existing returns the finished index of the wanted name and column, if there is one.
+func existing(ctx context.Context, place mdt.Place, req generation.CreateRequest) (listed, bool, error) {
+	st, err := readState(ctx, place)
+	if err != nil {
+		return listed{}, false, err
+	}
+	for _, x := range generation.List(st) {
+		if x.Index == req.IndexName() && x.Column == req.Column && x.State == mdt.GenActive {
+			return listedOf(x), true, nil
+		}
+	}
+	return listed{}, false, nil
+}
+
+// showExisting prints an index that was there before.
+func (a *app) showExisting(l listed) error {
+	if a.json {
+		return a.object(l)
+	}
+	a.say("index %s, generation %d, is there: nothing done", l.Index, l.Generation)
+	return nil
 }
 
 // create builds an index, with its progress on standard error.

@@ -52,6 +52,10 @@ type listed struct {
 	State      string `json:"state"`
 }
 
+func listedOf(x generation.Listed) listed {
+	return listed{x.Index, x.Column, x.Metric.String(), x.Bits, x.Generation, x.State}
+}
+
 func (a *app) indexListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list TABLE",
@@ -67,14 +71,11 @@ func (a *app) indexListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := generation.List(st)
-			if err != nil {
-				return err
-			}
+			all := generation.List(st)
 			g := newGrid(3, 4)
 			g.add("index", "column", "metric", "bits", "generation", "state")
 			for _, x := range all {
-				l := listed{x.Index, x.Column, x.Metric.String(), x.Bits, x.Generation, x.State}
+				l := listedOf(x)
 				if a.json {
 					if err := a.object(l); err != nil {
 						return err
