@@ -18,6 +18,7 @@ import (
 const (
 	propertiesFile = "hoodie.properties"
 	backupFile     = "hoodie.properties.backup"
+	usualTimeline  = "timeline" // folder of the active timeline, unless properties say another one
 
 	// Writers delete hoodie.properties and write it anew, so it may be absent, empty or short for a moment. Hudi's own
 	// readers try about as often.
@@ -189,7 +190,7 @@ func (p *Properties) fill() {
 	p.Zone = upper(p.get("LOCAL", "hoodie.table.timeline.timezone"))
 	p.MetadataPartitions = list(p.get("", "hoodie.table.metadata.partitions"))
 	p.MetadataInflight = list(p.get("", "hoodie.table.metadata.partitions.inflight"))
-	p.TimelinePath = p.get("timeline", "hoodie.timeline.path")
+	p.TimelinePath = p.get(usualTimeline, "hoodie.timeline.path")
 	p.HistoryPath = p.get("history", "hoodie.timeline.history.path")
 	p.ArchivePath = p.get("archived", "hoodie.archivelog.folder")
 	p.CreateSchema = p.get("", "hoodie.table.create.schema")

@@ -21,6 +21,7 @@ type Reader struct {
 
 	mu      sync.Mutex // guards what follows
 	last    *seen      // the last look; nil: none, or its properties have changed
+	begun   *seen      // the first half of a first look, for the next Open; nil: none
 	archive *Archive
 	history history            // of the look at both timelines that went back furthest
 	schemas map[string]carried // by key: the schema that a write carries
@@ -88,6 +89,15 @@ func (r *Reader) open(ctx context.Context, once bool) (*seen, error) {
 // once: without news both are as in the last look, in which they belonged together, and with news both are made again.
 func (r *Reader) look(ctx context.Context, final, once bool) (*seen, error) {
 	last := r.remembered()
+	if last == nil && !once && storage.IsBroad(r.st) {
+		s, err := r.half(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if s.tl != nil {
+			return r.settle(ctx, s, final)
+		}
+	}
 	s := &seen{once: once}
 	if last != nil {
 		s.props, s.propsInfo = last.props, last.propsInfo
@@ -116,6 +126,58 @@ func (r *Reader) look(ctx context.Context, final, once bool) (*seen, error) {
 		r.remember(s)
 		return s, nil
 	}
+	return r.settle(ctx, s, final)
+}
+
+// Begin makes the first half of a first Open on a store that answers many calls at once: the properties and the first listing. The next
+// Open takes the other half, so that what is read between the two is at one moment with it if that Open returns the same timeline. Where
+// nothing can be begun, both results are nil: Open then does all, and says what is wrong.
+func (r *Reader) Begin(ctx context.Context) (*Properties, *Timeline) {
+	if r.remembered() != nil || !storage.IsBroad(r.st) {
+		return nil, nil
+	}
+	s, err := r.half(ctx)
+	if err != nil || s.tl == nil {
+		return nil, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = s
+	return s.props, s.tl
+}
+
+// half returns what Begin read, or reads it. Both calls end before the second half begins, so that properties which are still the same
+// then belonged to the first listing when it ended. Without tl the timeline is not where it usually is, or cannot be read there.
+func (r *Reader) half(ctx context.Context) (*seen, error) {
+	r.mu.Lock()
+	s := r.begun
+	r.begun = nil
+	r.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	s = &seen{}
+	usual := &Properties{Layout: 2, TimelinePath: usualTimeline}
+	var infos []storage.Info
+	var listErr error
+	err := storage.Together(r.st, func() (err error) {
+		s.props, s.propsInfo, err = loadProperties(ctx, r.st, r.dir)
+		return err
+	}, func() error {
+		infos, listErr = listFolder(ctx, r.st, usual.TimelineDir(r.dir))
+		return nil
+	})
+	if err != nil || listErr != nil || s.props.CheckTimeline() != nil || s.props.TimelineDir(r.dir) != usual.TimelineDir(r.dir) {
+		return s, err
+	}
+	if tl, err := build(infos, s.props.Zone); err == nil {
+		s.infos, s.tl = infos, tl
+	}
+	return s, nil
+}
+
+// settle lists the timeline once more; nil: something moved since the first listing of s.
+func (r *Reader) settle(ctx context.Context, s *seen, final bool) (*seen, error) {
 	again, replaced, err := r.list(ctx, s, storage.IsBroad(r.st)) // else the Stat above came after the first listing
 	if replaced {
 		r.remember(nil)
@@ -124,7 +186,7 @@ func (r *Reader) look(ctx context.Context, final, once bool) (*seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.EqualFunc(infos, again, sameFile) {
+	if !slices.EqualFunc(s.infos, again, sameFile) {
 		later, err := build(again, s.props.Zone)
 		if err != nil {
 			return nil, err
@@ -261,7 +323,10 @@ func listTimeline(ctx context.Context, st storage.Store, dir string, p *Properti
 	if err := p.CheckTimeline(); err != nil {
 		return nil, err
 	}
-	folder := p.TimelineDir(dir)
+	return listFolder(ctx, st, p.TimelineDir(dir))
+}
+
+func listFolder(ctx context.Context, st storage.Store, folder string) ([]storage.Info, error) {
 	infos, err := st.List(ctx, folder)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, &storage.Error{Op: "list timeline", Path: folder, Err: err,

@@ -281,7 +281,7 @@ func TestLooksAtOnce(t *testing.T) {
 		}
 		return g.Timeline
 	}
-	look("first", 1, 2, 2, 1, open)
+	look("first", 1, 2, 1, 1, open)
 	look("no news", 1, 1, 1, 0, open)
 	look("first glance", 1, 1, 1, 1, glance)
 	put(mst, done(20))
@@ -293,6 +293,53 @@ func TestLooksAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 	mst.Put(".hoodie/hoodie.properties", []byte(v9+"\n#\n"), time.Unix(9, 0))
-	look("other properties", 2, 3, 3, 1, open)
+	look("other properties", 2, 3, 2, 1, open)
 	look("other properties at a glance", 2, 2, 2, 1, glance)
+}
+
+// A look that was begun is the same look as long as nothing moves, and none that has not been listed again.
+func TestBeginIsHalfALook(t *testing.T) {
+	t.Parallel()
+	later := func(st *mem.Store, name string, text string) { st.Put(name, []byte(text), time.Unix(9, 0)) }
+	for _, c := range []struct {
+		name   string
+		before func(st *mem.Store) // Begin
+		moves  func(st *mem.Store) // between Begin and Open
+		begins bool
+		same   bool
+		writes int
+	}{
+		{"nothing moves", nil, nil, true, true, 1},
+		{"a commit", nil, func(st *mem.Store) { put(st, done(20)) }, true, false, 2},
+		{"other properties", nil, func(st *mem.Store) { later(st, ".hoodie/hoodie.properties", v9+"\n#\n") }, true, false, 1},
+		{"elsewhere", func(st *mem.Store) { later(st, ".hoodie/hoodie.properties", v9+"\nhoodie.timeline.path=other\n") },
+			func(st *mem.Store) { later(st, ".hoodie/hoodie.properties", v9+"\n#\n") }, false, false, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			mst, st, _ := reader(t, done(10))
+			if c.before != nil {
+				c.before(mst)
+			}
+			r := timeline.NewReader(broad{st}, dotHoodie)
+			p, begun := r.Begin(t.Context())
+			if (begun != nil) != c.begins || (p != nil) != c.begins {
+				t.Fatalf("begun %v", begun)
+			}
+			if c.moves != nil {
+				c.moves(mst)
+			}
+			_, tl, err := r.Open(t.Context())
+			if err != nil || len(tl.Writes()) != c.writes || c.begins && (tl == begun) != c.same {
+				t.Errorf("%d writes, same %v, %v", len(tl.Writes()), tl == begun, err)
+			}
+			if p, tl := r.Begin(t.Context()); p != nil || tl != nil {
+				t.Error("begun after a look")
+			}
+		})
+	}
+	_, st, _ := reader(t, done(10))
+	if _, tl := timeline.NewReader(st, dotHoodie).Begin(t.Context()); tl != nil {
+		t.Error("begun on a store that is asked for one thing at a time")
+	}
 }
