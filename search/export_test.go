@@ -45,7 +45,7 @@ func Fixture(t testing.TB, name string) *mem.Store {
 type Asker struct{ s *session }
 
 func pinAt(ctx context.Context, st storage.Store) (*snapshot, error) {
-	return pin(ctx, st, table.NewCache(st), mdt.NewReader(st), nil, nil)
+	return pin(ctx, st, table.NewCache(st), mdt.NewReader(st), nil, nil, begun{})
 }
 
 // OpenAsker pins snapshot and index, and asks the record index for all rows at once. rows are the table's rows by key.

@@ -165,13 +165,23 @@ func (r *Reader) pin(ctx context.Context, anew bool) (*pinned, error) {
 		old = nil
 	}
 	p := &pinned{fresh: map[string]Freshness{}, loaded: map[string]*loaded{}}
-	stateErr := p.readState(ctx, r.deps.Place, old)
+	var stateErr error
+	var b begun
+	_ = storage.Together(r.deps.Place.Store, func() error { // the other half of the looks begins when the state was read
+		stateErr = p.readState(ctx, r.deps.Place, old)
+		return nil
+	}, func() error {
+		if old == nil {
+			b = begin(ctx, r.deps.Place.Store, r.tables, r.records)
+		}
+		return nil
+	})
 	var before *snapshot
 	if old != nil {
 		before = old.snapshot
 	}
 	var err error
-	if p.snapshot, err = pin(ctx, r.deps.Place.Store, r.tables, r.records, r.deps.Cache.blocks, before); err != nil { // a path that is no table has no state either: say the former
+	if p.snapshot, err = pin(ctx, r.deps.Place.Store, r.tables, r.records, r.deps.Cache.blocks, before, b); err != nil { // a path that is no table has no state either: say the former
 		return nil, err
 	}
 	if stateErr != nil {

@@ -27,21 +27,65 @@ type snapshot struct {
 // looks bounds how often the pin is taken again while writers commit.
 const looks = 5
 
+// begun is the first half of the first looks at a table and its metadata table; nil where there is none.
+type begun struct {
+	props     *timeline.Properties
+	data, mdt *timeline.Timeline
+}
+
+// begin makes the first halves of the first looks (timeline.Reader.Begin), for pin. It may be asked beside the state.
+func begin(ctx context.Context, st storage.Store, tables *table.Cache, records *timeline.Reader) (b begun) {
+	_ = storage.Together(st, func() error {
+		b.props, b.data = tables.Reader().Begin(ctx)
+		return nil
+	}, func() error {
+		_, b.mdt = records.Begin(ctx)
+		return nil
+	})
+	return b
+}
+
 // pin opens the table, then its metadata table, and looks at the timeline again: if it has not moved, the metadata table
-// shows nothing that the table does not. While the timeline is as it was in last (nil: there is none), that one is returned, for one
-// listing and one Stat.
-func pin(ctx context.Context, st storage.Store, tables *table.Cache, records *timeline.Reader, blocks *hfile.Blocks, last *snapshot) (*snapshot, error) {
+// shows nothing that the table does not. Both are opened at once where their looks have begun: those that end as they began are of the
+// moment between. While the timeline is as it was in last (nil: there is none), that one is returned, for one listing and one Stat.
+func pin(ctx context.Context, st storage.Store, tables *table.Cache, records *timeline.Reader, blocks *hfile.Blocks, last *snapshot, b begun) (*snapshot, error) {
 	for range looks {
-		t, err := tables.Open(ctx)
-		if err != nil {
+		var t *table.Table
+		var mdtProps *timeline.Properties
+		var mdtLook *timeline.Timeline
+		calls := []func() error{func() (err error) {
+			t, err = tables.Open(ctx)
+			return err
+		}}
+		if b.data != nil {
+			calls = append(calls, func() error {
+				_ = tables.Ahead(ctx, b.props, b.data)
+				return nil
+			})
+		}
+		if b.data != nil && b.mdt != nil {
+			calls = append(calls, func() error {
+				mdtProps, mdtLook, _ = records.Open(ctx) // what fails is tried again below
+				return nil
+			})
+		}
+		if err := storage.Together(st, calls...); err != nil {
 			return nil, err
 		}
 		if last != nil && t.Timeline == last.table.Timeline && t.Props == last.table.Props {
 			return last, nil
 		}
 		s := &snapshot{table: t}
-		err = storage.Together(st, func() error {
-			m, err := mdt.OpenWith(ctx, st, t.Props, records)
+		same := mdtLook != nil && t.Timeline == b.data && mdtLook == b.mdt
+		b = begun{}
+		err := storage.Together(st, func() error {
+			var m *mdt.MDT
+			var err error
+			if same {
+				m, err = mdt.OpenAt(ctx, st, t.Props, mdtProps, mdtLook)
+			} else {
+				m, err = mdt.OpenWith(ctx, st, t.Props, records)
+			}
 			switch {
 			case err == nil && m.HasRecordIndex():
 				m.Keep(blocks)

@@ -70,6 +70,11 @@ func OpenWith(ctx context.Context, st storage.Store, data *timeline.Properties, 
 		}
 		return nil, fmt.Errorf("open metadata table: %w", err)
 	}
+	return OpenAt(ctx, st, data, p, tl)
+}
+
+// OpenAt is OpenWith at a look of the reader that was just taken.
+func OpenAt(ctx context.Context, st storage.Store, data, p *timeline.Properties, tl *timeline.Timeline) (*MDT, error) {
 	m := &MDT{
 		Store: st, Props: p, Timeline: tl, data: data,
 		listed: map[string]*partition{}, files: map[string]*fileData{}, skipped: map[Skipped]bool{},

@@ -81,6 +81,31 @@ func factsKey(inst timeline.Instant) string {
 	return fmt.Sprintf("%s %s %s %d %d", inst.Requested, inst.Action, inst.File, inst.Size, inst.ModTime.UnixNano())
 }
 
+// Ahead reads the commits of a timeline that a look has begun with (timeline.Reader.Begin): who opens the table then finds them. An error
+// says only that they are not there yet.
+func (c *Cache) Ahead(ctx context.Context, p *timeline.Properties, tl *timeline.Timeline) error {
+	return c.ahead(ctx, p, tl, nil)
+}
+
+// ahead reads the active commits of a look at once, which the reader keeps, without those that known has. That one is damaged or gone is
+// said where it is used.
+func (c *Cache) ahead(ctx context.Context, p *timeline.Properties, tl *timeline.Timeline, known map[string]*facts) error {
+	var calls []func() error
+	for _, inst := range tl.Writes() {
+		if inst.Archived || known[factsKey(inst)] != nil || len(calls) == broadCommits {
+			continue
+		}
+		calls = append(calls, func() error {
+			_, err := c.reader.Commit(ctx, p, inst)
+			if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrNotFound) {
+				return nil
+			}
+			return err
+		})
+	}
+	return storage.Together(c.st, calls...)
+}
+
 // facts returns what the completed instants of a look say about files. Metadata is read once for all looks.
 func (c *Cache) facts(ctx context.Context, t *Table) (*facts, error) {
 	whole := t.Timeline.Whole()
@@ -106,20 +131,8 @@ func (c *Cache) facts(ctx context.Context, t *Table) (*facts, error) {
 		all.merge(f)
 		return nil
 	}
-	if storage.IsBroad(c.st) { // commits that are not known yet, at once: the reader keeps them
-		var calls []func() error
-		for _, inst := range whole.Writes() {
-			if !inst.Archived && each[factsKey(inst)] == nil && len(calls) < broadCommits {
-				calls = append(calls, func() error {
-					_, err := t.Commit(ctx, inst)
-					if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrNotFound) { // said below
-						return nil
-					}
-					return err
-				})
-			}
-		}
-		if err := storage.Together(c.st, calls...); err != nil {
+	if storage.IsBroad(c.st) {
+		if err := c.ahead(ctx, t.Props, whole, each); err != nil {
 			return nil, err
 		}
 	}
