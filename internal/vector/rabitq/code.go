@@ -1,5 +1,7 @@
 package rabitq
 
+import "encoding/binary"
+
 // Factors are the float32 numbers stored beside a code (vector-index format, section 4.5). They do not depend on the
 // metric.
 type Factors struct {
@@ -48,7 +50,16 @@ func DeltaBinary(dst []byte, c Code) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, ExtendedBytes(len(c.Levels), c.Bits))...)
 	packed := dst[start:]
-	for i, level := range c.Levels {
+	levels := c.Levels
+	for len(levels) >= 8 && len(packed) >= 8 { // eight levels fill as many bytes as they are wide
+		var bits uint64
+		for i, level := range levels[:8] {
+			bits |= uint64(level) << (i * width)
+		}
+		binary.LittleEndian.PutUint64(packed, bits)
+		levels, packed = levels[8:], packed[width:]
+	}
+	for i, level := range levels {
 		bit := i * width
 		v := uint16(level) << (bit % 8)
 		packed[bit/8] |= byte(v)
