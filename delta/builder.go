@@ -3,10 +3,8 @@ package delta
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 
-	"tidemark/internal/storage"
 	"tidemark/internal/vector/rabitq"
 )
 
@@ -43,48 +41,10 @@ type Builder struct {
 
 // Net works out everything of a change that needs its vectors. An old row whose cluster cannot be known and a new one without a
 // vector are storage.ErrRefused.
-func (b *Builder) Net(c *Change) (n Net, err error) {
-	n = Net{Instant: c.Instant, Old: absent, New: absent}
-	if c.Old != nil {
-		if n.Old.Cluster, err = b.clusterOf(c.Key, c.Old); err != nil {
-			return n, err
-		}
-		n.Old.setState(c.Old)
-	}
-	if c.New != nil {
-		if c.New.Vector == nil {
-			return n, fmt.Errorf("build posting of %q: new row without a vector: %w", c.Key, storage.ErrRefused)
-		}
-		if sameVector(c) {
-			n.New.Cluster = n.Old.Cluster
-		} else if n.New.Cluster, err = b.clusterOf(c.Key, c.New); err != nil {
-			return n, err
-		}
-		n.New.setState(c.New)
-		n.Value = EncodeRecord(nil, NewPosting(c.Key, c.New.Locator, b.Router.Encode(c.New.Vector, n.New.Cluster)))
-	}
-	for _, v := range c.Also {
-		also, err := b.clusterOf(c.Key, v)
-		if err != nil {
-			return n, err
-		}
-		n.Also = append(n.Also, also)
-	}
-	return n, nil
-}
-
-func (b *Builder) clusterOf(key string, v *Version) (int, error) {
-	c := v.Cluster
-	if !v.Routed {
-		if v.Vector == nil {
-			return 0, fmt.Errorf("build posting of %q: neither vector nor cluster of the old row is known: %w", key, storage.ErrRefused)
-		}
-		c = b.Router.Cluster(v.Vector)
-	}
-	if c < 0 || c >= len(b.Segments) {
-		return 0, fmt.Errorf("build posting of %q: cluster %d of %d: %w", key, c, len(b.Segments), storage.ErrRefused)
-	}
-	return c, nil
+func (b *Builder) Net(c *Change) (Net, error) {
+	var n [1]Net
+	err := b.Nets([]Change{*c}, n[:], &Room{})
+	return n[0], err
 }
 
 // Records hands on what a key's net change writes, and what each record adds to the counters of its cluster: a posting delta for a row

@@ -137,7 +137,13 @@ func BlockKey(generation, cluster uint32, segment uint16, block uint32) []byte {
 
 // PostingKey returns the key of a posting delta or of a tombstone of one record key.
 func PostingKey(generation, cluster uint32, segment uint16, recordKey string) []byte {
-	return append(BlockKey(generation, cluster, segment, DeltaBlockID), recordKey...)
+	return appendPostingKey(make([]byte, 0, lenPosting+len(recordKey)), generation, cluster, segment, recordKey)
+}
+
+func appendPostingKey(b []byte, generation, cluster uint32, segment uint16, recordKey string) []byte {
+	b = binary.BigEndian.AppendUint32(append(b, tagPosting), generation)
+	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(b, cluster), segment)
+	return append(binary.BigEndian.AppendUint32(b, DeltaBlockID), recordKey...)
 }
 
 // PostingsPrefix returns the prefix of all blocks and deltas of a generation.

@@ -1,9 +1,9 @@
 package delta
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	"tidemark/internal/storage"
@@ -23,9 +23,9 @@ type Net struct {
 // Place says where a key's posting is.
 type Place struct {
 	Cluster int // -1: the key is not in the index
-	// State is a digest of the row's stored bytes and locator. It is looked at only if Known is set: bytes that are not known are equal
-	// to none (design, decision 15).
-	State [sha256.Size]byte
+	// State is a digest of the row's stored bytes and locator, of this process only. It is looked at only if Known is set: bytes that are not
+	// known are equal to none (design, decision 15).
+	State State
 	Known bool
 }
 
@@ -33,16 +33,25 @@ var absent = Place{Cluster: -1}
 
 func (p *Place) there() bool { return p.Cluster >= 0 }
 
+// State is two hashes of a row's stored bytes and locator, each with a key of its own that this process drew: 128 bits, of which nobody outside
+// can know what makes them equal.
+type State [2]uint64
+
+var stateSeeds = [len(State{})]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
 func (p *Place) setState(v *Version) {
 	if v.Raw == nil {
 		return
 	}
-	b := make([]byte, 0, len(v.Raw)+128)
-	b = appendBytes(b, v.Raw)
-	for _, s := range []string{v.Locator.Partition, v.Locator.FileID, v.Locator.BaseInstant} {
-		b = appendString(b, s)
+	var at [192]byte // more than most locators take
+	for i, seed := range stateSeeds {
+		b := binary.LittleEndian.AppendUint64(at[:0], maphash.Bytes(seed, v.Raw))
+		b = appendString(b, v.Locator.Partition)
+		b = appendString(b, v.Locator.FileID)
+		b = appendString(b, v.Locator.BaseInstant)
+		p.State[i] = maphash.Bytes(seed, appendLong(b, v.Locator.Position))
 	}
-	p.State, p.Known = sha256.Sum256(appendLong(b, v.Locator.Position)), true
+	p.Known = true
 }
 
 // Then returns the net effect of n followed by a later one of the same key: the first old and the last new place decide.
@@ -66,7 +75,9 @@ func (n *Net) AppendTo(dst []byte) []byte {
 		dst = binary.AppendVarint(dst, int64(p.Cluster))
 		dst = appendBool(dst, p.Known)
 		if p.Known {
-			dst = append(dst, p.State[:]...)
+			for _, h := range p.State {
+				dst = binary.LittleEndian.AppendUint64(dst, h)
+			}
 		}
 	}
 	dst = appendBytes(dst, n.Value)
@@ -80,15 +91,31 @@ func (n *Net) AppendTo(dst []byte) []byte {
 
 // ParseNet reads what AppendTo appended. The value aliases b. storage.ErrCorrupt when it is something else.
 func ParseNet(b []byte) (n Net, err error) {
+	err = n.Parse(b)
+	return n, err
+}
+
+// Parse is ParseNet into n, whose instant is kept where it is the same.
+func (n *Net) Parse(b []byte) error {
 	r := netReader{b: b}
+	instant := n.Instant
+	*n = Net{}
 	for _, p := range []*Place{&n.Old, &n.New} {
 		p.Cluster = int(r.varint())
 		if known := r.take(1); len(known) == 1 && known[0] == 1 {
-			p.Known = copy(p.State[:], r.take(sha256.Size)) == sha256.Size
+			for i := range p.State {
+				if h := r.take(8); len(h) == 8 {
+					p.State[i], p.Known = binary.LittleEndian.Uint64(h), true
+				}
+			}
 		}
 	}
 	n.Value = r.take(r.varint())
-	n.Instant = string(r.take(r.varint()))
+	if at := r.take(r.varint()); string(at) == instant {
+		n.Instant = instant
+	} else {
+		n.Instant = string(at)
+	}
 	for range r.uvarint() {
 		if r.bad {
 			break
@@ -96,9 +123,9 @@ func ParseNet(b []byte) (n Net, err error) {
 		n.Also = append(n.Also, int(r.uvarint()))
 	}
 	if r.bad || len(r.b) > 0 {
-		return n, fmt.Errorf("parse net change of %d bytes: %w", len(b), storage.ErrCorrupt)
+		return fmt.Errorf("parse net change of %d bytes: %w", len(b), storage.ErrCorrupt)
 	}
-	return n, nil
+	return nil
 }
 
 // netReader takes values off the front of b; bad once they are not there.

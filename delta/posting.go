@@ -11,12 +11,18 @@ import (
 // The delta owns its code bytes.
 func NewPosting(recordKey string, at Locator, code rabitq.Code) *PostingDelta {
 	norm := code.F.VectorNorm
-	return &PostingDelta{
+	p := posting(recordKey, at, code, rabitq.DeltaBinary(nil, code), &norm)
+	return &p
+}
+
+// posting is the posting delta of a row with its code as it is stored, and its norm, which is that of the code.
+func posting(recordKey string, at Locator, code rabitq.Code, binary []byte, norm *float32) PostingDelta {
+	return PostingDelta{
 		RecordKey:  recordKey,
-		BinaryCode: rabitq.DeltaBinary(nil, code),
+		BinaryCode: binary,
 		FAdd1:      code.F.FAdd1, FRescale1: code.F.FRescale1, Err1: code.F.Err1,
 		FAddEx: code.F.FAddEx, FRescaleEx: code.F.FRescaleEx, ResidualNorm: code.F.ResidualNorm,
-		VectorNorm:  &norm,
+		VectorNorm:  norm,
 		FileGroupID: at.FileID, PartitionPath: at.Partition, BaseInstantTime: at.BaseInstant, RowPosition: at.Position,
 	}
 }

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"tidemark/delta"
@@ -47,6 +49,9 @@ type Batch struct {
 	attempt uint64 // tells the net changes of the unit at hand from others
 	void    map[uint64]bool
 	spread  bool // some of the unit's are among nets already
+
+	versions []delta.Version // as slab
+	order    []int32         // of waiting, by key
 
 	nets    *spill.Sorter // by record key, in the order of time
 	records *spill.Sorter // by file group and key; nil before Finish
@@ -104,18 +109,18 @@ func (b *Batch) Size() int64 { return b.size }
 func (b *Batch) Add(ctx context.Context, class delta.Class, key []byte, before, after *delta.Version, instant string) error {
 	c := delta.Change{Class: class, Key: string(key), Instant: instant}
 	if before != nil {
-		v := *before
+		v := b.version(before)
 		v.Raw = b.own(v.Raw)
-		c.Old = &v
+		c.Old = v
 	}
 	if after != nil {
-		v := *after
+		v := b.version(after)
 		if class == delta.LocatorRefresh && c.Old != nil {
 			v.Raw = c.Old.Raw
 		} else {
 			v.Raw = b.own(v.Raw)
 		}
-		c.New = &v
+		c.New = v
 	}
 	return b.AddChange(ctx, c)
 }
@@ -161,6 +166,15 @@ func (b *Batch) own(raw []byte) []byte {
 	return b.slab[from:len(b.slab):len(b.slab)]
 }
 
+// version copies a version into such memory.
+func (b *Batch) version(v *delta.Version) *delta.Version {
+	if len(b.versions) == cap(b.versions) {
+		b.versions = make([]delta.Version, 0, min(256, max(8, 2*cap(b.versions))))
+	}
+	b.versions = append(b.versions, *v)
+	return &b.versions[len(b.versions)-1]
+}
+
 // flush works out what waits. Changes of earlier units and of the one at hand stay apart, so that it can be taken back.
 func (b *Batch) flush(ctx context.Context) error {
 	if b.unit > 0 {
@@ -175,47 +189,77 @@ func (b *Batch) flush(ctx context.Context) error {
 		b.spread = true
 	}
 	clear(b.waiting)
-	b.waiting, b.slab, b.held, b.unit = b.waiting[:0], nil, 0, 0
+	b.waiting, b.slab, b.versions, b.held, b.unit = b.waiting[:0], nil, nil, 0, 0
 	return nil
 }
 
 // work merges changes by key, works them out and adds them to the net changes.
 func (b *Batch) work(ctx context.Context, list []delta.Change, attempt uint64) error {
-	slices.SortStableFunc(list, func(x, y delta.Change) int { return cmp.Compare(x.Key, y.Key) })
-	merged := list[:0]
-	for _, c := range list {
-		if n := len(merged); n > 0 && merged[n-1].Key == c.Key {
-			merged[n-1] = merged[n-1].Then(c)
+	b.order = b.order[:0]
+	for i := range list {
+		b.order = append(b.order, int32(i))
+	}
+	slices.SortFunc(b.order, func(x, y int32) int { return cmp.Or(strings.Compare(list[x].Key, list[y].Key), cmp.Compare(x, y)) })
+	merged := b.order[:0]
+	for _, i := range b.order {
+		if n := len(merged); n > 0 && list[merged[n-1]].Key == list[i].Key {
+			list[merged[n-1]] = list[merged[n-1]].Then(list[i])
 			continue
 		}
-		merged = append(merged, c)
+		merged = append(merged, i)
 	}
-	nets, err := b.encode(ctx, merged)
-	if err != nil {
-		return err
-	}
+	workers := make([]worker, max(1, min(b.cfg.Workers, (len(merged)+together-1)/together)))
+	nets := make([]delta.Net, min(len(merged), len(workers)*spans*together))
 	var key, value []byte
-	for i := range nets {
-		key = append(key[:0], merged[i].Key...)
-		value = nets[i].AppendTo(binary.AppendUvarint(value[:0], attempt))
-		if err := b.nets.Add(key, value); err != nil {
+	for len(merged) > 0 {
+		n := min(len(merged), len(nets))
+		if err := b.encode(ctx, workers, list, merged[:n], nets[:n]); err != nil {
 			return err
 		}
+		for i := range nets[:n] {
+			key = append(key[:0], list[merged[i]].Key...)
+			value = nets[i].AppendTo(binary.AppendUvarint(value[:0], attempt))
+			if err := b.nets.Add(key, value); err != nil {
+				return err
+			}
+		}
+		merged = merged[n:]
 	}
 	return nil
 }
 
-// encode is the part that costs: it routes and encodes vectors, on several goroutines.
-func (b *Batch) encode(ctx context.Context, changes []delta.Change) ([]delta.Net, error) {
-	nets, errs := make([]delta.Net, len(changes)), make([]error, len(changes))
-	workers := max(1, min(b.cfg.Workers, (len(changes)+together-1)/together))
+const (
+	// together is how many changes are routed and encoded at once.
+	together = 64
+	// spans is how many times together a worker does in one go.
+	spans = 8
+)
+
+// worker is what one goroutine works with, used again.
+type worker struct {
+	room delta.Room
+	span [together]delta.Change
+	old  [together]delta.Version // those of the span that have their vectors in buf
+	cur  [together]delta.Version
+	buf  []float32 // vectors: of new rows, then of old ones
+	err  error
+	at   int // of the change with the error, or behind
+}
+
+// encode is the part that costs: it routes and encodes vectors, on several goroutines. nets[i] is of list[of[i]] and valid until the next call.
+func (b *Batch) encode(ctx context.Context, workers []worker, list []delta.Change, of []int32, nets []delta.Net) error {
 	var wg sync.WaitGroup
-	for w := range workers {
+	for i := range workers {
+		w := &workers[i]
+		w.room.Reset()
+		if w.buf == nil {
+			w.buf = make([]float32, 2*together*b.cfg.Dim)
+		}
 		wg.Go(func() {
-			buf := make([]float32, 2*min(together, len(changes))*b.cfg.Dim)
-			for from := w * together; from < len(changes) && ctx.Err() == nil; from += workers * together {
-				to := min(len(changes), from+together)
-				if !b.encodeSpan(changes[from:to], nets[from:to], errs[from:to], buf) {
+			for from := i * together; from < len(of) && ctx.Err() == nil; from += len(workers) * together {
+				to := min(len(of), from+together)
+				if w.err = b.encodeSpan(w, list, of[from:to], nets[from:to]); w.err != nil {
+					w.at = from
 					return
 				}
 			}
@@ -223,48 +267,62 @@ func (b *Batch) encode(ctx context.Context, changes []delta.Change) ([]delta.Net
 	}
 	wg.Wait()
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
+	var first *worker
+	for i := range workers {
+		if w := &workers[i]; w.err != nil && (first == nil || w.at < first.at) {
+			first = w
 		}
 	}
-	return nets, nil
+	if first != nil {
+		return first.err
+	}
+	return nil
 }
 
-// together is how many changes are routed and encoded at once.
-const together = 64
-
-// encodeSpan works out some changes. buf has room for two vectors of each. It stops at the first error.
-func (b *Batch) encodeSpan(changes []delta.Change, nets []delta.Net, errs []error, buf []float32) bool {
-	span, d := slices.Clone(changes), b.cfg.Dim
+// encodeSpan works out some changes, at most together. It stops at the first error.
+func (b *Batch) encodeSpan(w *worker, list []delta.Change, of []int32, nets []delta.Net) error {
+	span, d, at := w.span[:len(of)], b.cfg.Dim, 0
+	next := func() []float32 { at++; return w.buf[(at-1)*d : at*d] }
 	for i := range span {
 		c := &span[i]
-		if errs[i] = errors.Join(b.narrow(&c.Old, buf[2*i*d:(2*i+1)*d]), b.narrow(&c.New, buf[(2*i+1)*d:(2*i+2)*d])); errs[i] != nil {
-			return false
+		*c = list[of[i]]
+		if lacks(c.New) {
+			if err := b.narrow(&c.New, &w.cur[i], next()); err != nil {
+				return err
+			}
 		}
 	}
-	builder := b.cfg.Builder.Ahead(span)
 	for i := range span {
-		if nets[i], errs[i] = builder.Net(&span[i]); errs[i] != nil {
-			return false
+		c := &span[i]
+		if !lacks(c.Old) {
+			continue
+		}
+		if c.New == &w.cur[i] && bytes.Equal(c.Old.Raw, c.New.Raw) {
+			w.old[i] = *c.Old
+			w.old[i].Vector = c.New.Vector
+			c.Old = &w.old[i]
+			continue
+		}
+		if err := b.narrow(&c.Old, &w.old[i], next()); err != nil {
+			return err
 		}
 	}
-	return true
+	return b.cfg.Builder.Nets(span, nets, &w.room)
 }
 
-// narrow gives a version without a vector the one that its stored bytes mean, in buf.
-func (b *Batch) narrow(v **delta.Version, buf []float32) error {
-	if *v == nil || (*v).Vector != nil || (*v).Routed || (*v).Raw == nil {
-		return nil
-	}
+// lacks says that a version has no vector and needs the one that its stored bytes mean.
+func lacks(v *delta.Version) bool { return v != nil && v.Vector == nil && !v.Routed && v.Raw != nil }
+
+// narrow puts full, with its vector in buf, in the place of a version that lacks one.
+func (b *Batch) narrow(v **delta.Version, full *delta.Version, buf []float32) error {
 	if !kernel.ToFloat32(buf, (*v).Raw, b.cfg.Element) {
 		return fmt.Errorf("build posting: vector of %d bytes: %w", len((*v).Raw), storage.ErrRefused)
 	}
-	full := **v
+	*full = **v
 	full.Vector = buf
-	*v = &full
+	*v = full
 	return nil
 }
 
@@ -274,8 +332,8 @@ func (b *Batch) Net(ctx context.Context, fn func(key []byte, n *delta.Net) error
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
-	var key []byte
-	var net delta.Net
+	var key, kept []byte
+	var net, n delta.Net
 	have := false
 	done := func() error {
 		if !have || !net.Effect() {
@@ -291,13 +349,12 @@ func (b *Batch) Net(ctx context.Context, fn func(key []byte, n *delta.Net) error
 		if b.void[attempt] {
 			continue
 		}
-		n, err := delta.ParseNet(e.Value[k:])
-		if err != nil {
+		if err := n.Parse(e.Value[k:]); err != nil {
 			return err
 		}
-		n.Value = slices.Clone(n.Value) // the entry is gone when the next one is there
 		if have && string(key) == string(e.Key) {
-			net = net.Then(n)
+			kept = append(kept[:0], n.Value...) // the entry is gone when the next one is there
+			net, net.Value = net.Then(n), kept
 			continue
 		}
 		if err := done(); err != nil {
@@ -306,7 +363,8 @@ func (b *Batch) Net(ctx context.Context, fn func(key []byte, n *delta.Net) error
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		key, net, have = append(key[:0], e.Key...), n, true
+		key, kept = append(key[:0], e.Key...), append(kept[:0], n.Value...)
+		net, net.Value, have = n, kept, true
 	}
 	return done()
 }
@@ -323,7 +381,7 @@ func (b *Batch) Spilled() int64 {
 
 // Close removes the temporary files and forgets everything.
 func (b *Batch) Close() error {
-	b.waiting, b.slab = nil, nil
+	b.waiting, b.slab, b.versions, b.order = nil, nil, nil, nil
 	err := b.nets.Close()
 	if b.records != nil {
 		err = errors.Join(err, b.records.Close())
