@@ -38,9 +38,8 @@ type File struct {
 	columns map[string]*column
 	names   []string
 	groups  []rowGroup
-	bytes   *atomic.Int64 // about what footer and page indexes take in memory
-	pages   *Pages        // of ReadAt; nil: none are kept
-	name    string        // among the files that share pages
+	pages   *Pages // of ReadAt; nil: none are kept
+	name    string // among the files that share pages
 }
 
 // rowGroup is a run of rows with one chunk a leaf column.
@@ -108,7 +107,7 @@ func OpenTail(ctx context.Context, src storage.Source, tail int64) (*File, error
 	if _, err := unmarshal(b, &meta); err != nil {
 		return nil, fmt.Errorf("read Parquet footer: %w", err)
 	}
-	f := &File{src: src, rows: meta.NumRows, footer: map[string]string{}, columns: map[string]*column{}, bytes: new(atomic.Int64)}
+	f := &File{src: src, rows: meta.NumRows, footer: map[string]string{}, columns: map[string]*column{}}
 	for _, kv := range meta.KeyValueMetadata {
 		if kv.Key != bloomKey {
 			f.footer[clone(kv.Key)] = clone(kv.Value)
@@ -121,7 +120,6 @@ func OpenTail(ctx context.Context, src storage.Source, tail int64) (*File, error
 	if err := f.addGroups(&meta, leaves, at); err != nil {
 		return nil, fmt.Errorf("read Parquet footer: %w", err)
 	}
-	f.weigh()
 	return f, nil
 }
 
