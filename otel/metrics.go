@@ -7,6 +7,7 @@ import (
 	"tidemark/coverage"
 	"tidemark/delta"
 	"tidemark/indexer"
+	"tidemark/search"
 )
 
 // Kind is what a metric's values are.
@@ -86,8 +87,9 @@ var Metrics = []Metric{
 		Help: "Candidates of searches by what the record index says; moved and dead ones crowd out others."},
 	{Name: searchLogResident, Kind: Counter, Labels: perIndex, Help: "Finalists of searches whose row lies in a log file of the table."},
 	{Name: searchKeyMismatch, Kind: Counter, Labels: perIndex, Help: "Reads of a row by its position that met another row; it was then found by its key."},
-	{Name: searchCacheBytes, Kind: Gauge, Help: "Bytes of clusters that are kept between searches."},
-	{Name: searchCache, Kind: Counter, Labels: []string{"result"}, Values: []string{"hit", "miss", "evicted"}, Help: "Clusters that searches found in memory, had to read, and that were dropped for want of room."},
+	{Name: searchCacheBytes, Kind: Gauge, Labels: []string{"kind"}, Values: search.CacheKinds, Help: "Bytes of what is kept between searches, by what it is."},
+	{Name: searchCache, Kind: Counter, Labels: []string{"kind", "result"}, Values: []string{"hit", "miss", "evicted"},
+		Help: "What searches found in memory, had to read, and what was dropped for want of room, by what it is."},
 	{Name: passes, Kind: Counter, Labels: []string{"table", "result"}, Values: []string{"ok", "failed"}, Help: "Passes over a table."},
 	{Name: lastSuccess, Kind: Gauge, Labels: []string{"table"}, Help: "When a pass over the table last ended without failure, as Unix time."},
 	{Name: sourceUp, Kind: Gauge, Labels: []string{"source"}, Help: "1 while a source of hints is connected, 0 while it is not."},
@@ -121,7 +123,7 @@ const (
 	searchLogResident = "tidemark_search_log_resident_finalists_total"
 	searchKeyMismatch = "tidemark_search_fetch_key_mismatches_total"
 	searchCacheBytes  = "tidemark_search_cache_bytes"
-	searchCache       = "tidemark_search_cache_clusters_total"
+	searchCache       = "tidemark_search_cache_total"
 
 	passes      = "tidemark_passes_total"
 	lastSuccess = "tidemark_last_success_seconds"

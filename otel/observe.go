@@ -152,11 +152,12 @@ func (t *Telemetry) Searched(x search.Searched) {
 // SearchCache has the state of the searches' cache asked for whenever metrics are collected.
 func (t *Telemetry) SearchCache(c *search.Cache) {
 	t.series.ask(func() {
-		st := c.Stats()
-		t.series.set(searchCacheBytes, float64(st.Bytes))
-		t.series.set(searchCache, float64(st.Hits), "hit")
-		t.series.set(searchCache, float64(st.Misses), "miss")
-		t.series.set(searchCache, float64(st.Evicted), "evicted")
+		for kind, st := range c.Stats() {
+			t.series.set(searchCacheBytes, float64(st.Bytes), kind)
+			t.series.set(searchCache, float64(st.Hits), kind, "hit")
+			t.series.set(searchCache, float64(st.Misses), kind, "miss")
+			t.series.set(searchCache, float64(st.Evicted), kind, "evicted")
+		}
 	})
 }
 

@@ -38,7 +38,7 @@ func NewReader(d Deps) *Reader {
 		d.Cache = NewCache(0)
 	}
 	r := &Reader{deps: d, tables: table.NewCache(d.Place.Store), records: mdt.NewReader(d.Place.Store)}
-	r.tables.Keep(d.Cache.pages)
+	r.tables.Keep(d.Cache.pages, d.Cache.footers)
 	return r
 }
 
@@ -307,12 +307,12 @@ func (p *pinned) load(ctx context.Context, d Deps, x *mdt.Index, number uint32) 
 // cluster returns a cluster, from the cache if it has it.
 func (l *loaded) cluster(ctx context.Context, cache *Cache, id int) (*cluster, error) {
 	key := cacheKey{l, id}
-	if c := cache.get(key); c != nil {
+	if c, ok := cache.clusters.Get(key); ok {
 		return c, nil
 	}
 	c, err := readCluster(ctx, l.view, l.generation.Number, l.generation.Shape(), id)
 	if err == nil {
-		cache.put(key, c)
+		cache.clusters.Put(key, c, c.bytes)
 	}
 	return c, err
 }

@@ -16,7 +16,16 @@ type Cache[K comparable, V any] struct {
 	mu    sync.Mutex // guards what follows
 	used  list.List  // of *kept[K, V], the last used in front
 	at    map[K]*list.Element
-	bytes int64
+	stats Stats
+}
+
+// Stats is what a Cache has done.
+type Stats struct {
+	Kept    int   // values, now
+	Bytes   int64 // that they take
+	Hits    int64
+	Misses  int64
+	Evicted int64 // for want of room
 }
 
 type kept[K comparable, V any] struct {
@@ -36,8 +45,10 @@ func (c *Cache[K, V]) Get(k K) (v V, ok bool) {
 	defer c.mu.Unlock()
 	e := c.at[k]
 	if e == nil {
+		c.stats.Misses++
 		return v, false
 	}
+	c.stats.Hits++
 	c.used.MoveToFront(e)
 	return e.Value.(*kept[K, V]).value, true
 }
@@ -50,17 +61,57 @@ func (c *Cache[K, V]) Put(k K, v V, bytes int64) {
 		return
 	}
 	c.at[k] = c.used.PushFront(&kept[K, V]{k, v, bytes})
-	for c.bytes += bytes; c.bytes > c.budget; {
-		last := c.used.Back()
-		x := c.used.Remove(last).(*kept[K, V])
-		delete(c.at, x.key)
-		c.bytes -= x.bytes
+	c.stats.Kept++
+	c.stats.Bytes += bytes
+	c.shrink()
+}
+
+// Resize says how large a value is now, if it is kept.
+func (c *Cache[K, V]) Resize(k K, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.at[k]
+	if e == nil {
+		return
+	}
+	x := e.Value.(*kept[K, V])
+	c.stats.Bytes += bytes - x.bytes
+	x.bytes = bytes
+	if bytes > c.budget/4 {
+		c.remove(e)
+		c.stats.Evicted++
+	}
+	c.shrink()
+}
+
+// Drop forgets the values of some keys.
+func (c *Cache[K, V]) Drop(of func(k K) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, e := range c.at {
+		if of(k) {
+			c.remove(e)
+		}
 	}
 }
 
-// Bytes returns what the values take that are kept.
-func (c *Cache[K, V]) Bytes() int64 {
+// Stats returns what the cache has done so far.
+func (c *Cache[K, V]) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.bytes
+	return c.stats
+}
+
+func (c *Cache[K, V]) shrink() {
+	for c.stats.Bytes > c.budget {
+		c.remove(c.used.Back())
+		c.stats.Evicted++
+	}
+}
+
+func (c *Cache[K, V]) remove(e *list.Element) {
+	x := c.used.Remove(e).(*kept[K, V])
+	delete(c.at, x.key)
+	c.stats.Kept--
+	c.stats.Bytes -= x.bytes
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sort"
+	"unsafe"
 
 	"tidemark/internal/storage"
 
@@ -183,7 +184,7 @@ func (f *File) loadIndexes(ctx context.Context, g *rowGroup, cols []*column) err
 		w := window{src: f.src, end: ch.indexAt + ch.indexSize, fetched: fetched}
 		b, err := w.look(ctx, ch.indexAt, ch.indexSize)
 		if err == nil {
-			err = ch.setIndex(b[:ch.indexSize], g.rows)
+			err = f.setIndex(ch, b[:ch.indexSize], g.rows)
 		}
 		if err != nil {
 			return fmt.Errorf("read offset index of column %q: %w", c.name, err)
@@ -193,7 +194,7 @@ func (f *File) loadIndexes(ctx context.Context, g *rowGroup, cols []*column) err
 }
 
 // setIndex decodes and checks an offset index: pages ascend in file and rows, start at row 0 and stay in the chunk.
-func (ch *chunk) setIndex(b []byte, rows int64) error {
+func (f *File) setIndex(ch *chunk, b []byte, rows int64) error {
 	var oi format.OffsetIndex
 	if _, err := unmarshal(b, &oi); err != nil {
 		return err
@@ -210,7 +211,9 @@ func (ch *chunk) setIndex(b []byte, rows int64) error {
 	if len(locs) == 0 && rows > 0 {
 		return fmt.Errorf("no pages for %d rows: %w", rows, storage.ErrCorrupt)
 	}
-	ch.index.Store(&locs)
+	if ch.index.Swap(&locs) == nil {
+		f.bytes.Add(int64(len(locs)) * int64(unsafe.Sizeof(location{})))
+	}
 	return nil
 }
 

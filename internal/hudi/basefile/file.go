@@ -38,8 +38,10 @@ type File struct {
 	columns map[string]*column
 	names   []string
 	groups  []rowGroup
-	pages   *Pages // of ReadAt; nil: none are kept
-	name    string // among the files that share pages
+	front   front         // in front of the footer
+	bytes   *atomic.Int64 // about what footer, front and page indexes take in memory
+	pages   *Pages        // of ReadAt; nil: none are kept
+	name    string        // among the files that share pages
 }
 
 // rowGroup is a run of rows with one chunk a leaf column.
@@ -98,16 +100,14 @@ func OpenTail(ctx context.Context, src storage.Source, tail int64) (*File, error
 		}
 		b, from = append(more, b...), at
 	}
-	if front := b[:at-from]; len(front) > 0 {
-		front = bytes.Clone(front[max(0, len(front)-keepFront):])
-		src = fronted{src, at - int64(len(front)), front}
-	}
+	before := b[max(0, at-from-keepFront) : at-from]
+	kept := front{at - int64(len(before)), bytes.Clone(before)}
 	b = b[at-from:]
 	var meta format.FileMetaData
 	if _, err := unmarshal(b, &meta); err != nil {
 		return nil, fmt.Errorf("read Parquet footer: %w", err)
 	}
-	f := &File{src: src, rows: meta.NumRows, footer: map[string]string{}, columns: map[string]*column{}}
+	f := &File{src: fronted{src, kept}, front: kept, rows: meta.NumRows, footer: map[string]string{}, columns: map[string]*column{}, bytes: new(atomic.Int64)}
 	for _, kv := range meta.KeyValueMetadata {
 		if kv.Key != bloomKey {
 			f.footer[clone(kv.Key)] = clone(kv.Value)
@@ -120,14 +120,20 @@ func OpenTail(ctx context.Context, src storage.Source, tail int64) (*File, error
 	if err := f.addGroups(&meta, leaves, at); err != nil {
 		return nil, fmt.Errorf("read Parquet footer: %w", err)
 	}
+	f.weigh()
 	return f, nil
 }
 
-// fronted is a file of which some bytes are in memory.
-type fronted struct {
-	storage.Source
+// front is some bytes of a file that are in memory.
+type front struct {
 	from int64
 	b    []byte
+}
+
+// fronted is a file with its front.
+type fronted struct {
+	storage.Source
+	front
 }
 
 func (s fronted) ReadRange(ctx context.Context, off, n int64) ([]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sort"
+	"unsafe"
 
 	"tidemark/internal/storage"
 
@@ -106,6 +107,12 @@ func (f *File) loadBounds(ctx context.Context, ch *chunk) (*bounds, error) {
 	for i := range ci.NullPages {
 		b.min, b.max = append(b.min, string(ci.MinValues[i])), append(b.max, string(ci.MaxValues[i]))
 	}
-	ch.bounds.Store(b)
+	if ch.bounds.Swap(b) == nil {
+		n := int64(len(b.null))
+		for i := range b.null {
+			n += int64(len(b.min[i])+len(b.max[i])) + 2*int64(unsafe.Sizeof(""))
+		}
+		f.bytes.Add(n)
+	}
 	return b, nil
 }

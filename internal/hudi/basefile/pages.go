@@ -23,6 +23,9 @@ type pageKey struct {
 // NewPages returns an empty cache with a budget in bytes.
 func NewPages(budget int64) *Pages { return &Pages{lru.New[pageKey, *page](budget)} }
 
+// Stats returns what the cache has done so far.
+func (p *Pages) Stats() lru.Stats { return p.kept.Stats() }
+
 // Keep lets ReadAt keep pages that an offset index names. file names the file among all that share p. Call it before the first read.
 func (f *File) Keep(p *Pages, file string) { f.pages, f.name = p, file }
 

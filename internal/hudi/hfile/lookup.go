@@ -26,6 +26,9 @@ const cellSize = 48
 // NewBlocks returns an empty cache with a budget in bytes.
 func NewBlocks(budget int64) *Blocks { return &Blocks{lru.New[blockKey, []Cell](budget)} }
 
+// Stats returns what the cache has done so far.
+func (b *Blocks) Stats() lru.Stats { return b.kept.Stats() }
+
 // Keep lets look-ups keep blocks. file names the file among all that share b. Call it before the first look-up.
 func (r *Reader) Keep(b *Blocks, file string) { r.kept, r.file = b, file }
 

@@ -18,7 +18,9 @@ import (
 type Cache struct {
 	st     storage.Store
 	reader *timeline.Reader
-	pages  *basefile.Pages
+	// What is kept of base files for all tables that share it; nil: no pages, and the footers of one look.
+	pages   *basefile.Pages
+	footers *basefile.Footers
 
 	mu   sync.Mutex        // guards what follows
 	each map[string]*facts // what one completed instant alone says, of the last look
@@ -31,8 +33,9 @@ func NewCache(st storage.Store) *Cache {
 	return &Cache{st: st, reader: timeline.NewReader(st, HoodieDir)}
 }
 
-// Keep lets reads by position keep pages of base files, for all tables that share p. Call it before the first look.
-func (c *Cache) Keep(p *basefile.Pages) { c.pages = p }
+// Keep keeps pages of base files that are read by position, and footers from one look to the next, for all tables that share p and f.
+// Call it before the first look.
+func (c *Cache) Keep(p *basefile.Pages, f *basefile.Footers) { c.pages, c.footers = p, f }
 
 // Reader returns the reader of the table's timeline.
 func (c *Cache) Reader() *timeline.Reader { return c.reader }

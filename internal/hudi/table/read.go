@@ -100,39 +100,21 @@ type merger struct {
 	stop error
 }
 
-// maxOpen bounds the footers kept; past it all are dropped and read again. One takes a few KB without its bloom filter; on a store
-// behind a network up to 64 KiB more.
-const maxOpen = 1024
-
 // guessedTail holds the footer of a file of Hudi's, of which a bloom filter takes 430 kB, with the page indexes in front of it.
 const guessedTail = 512 << 10
 
-// openBase returns the slice's base file with its footer. Files never change, so footers are kept.
+// openBase returns the slice's base file with its footer, which is kept.
 func (t *Table) openBase(ctx context.Context, file *File) (*basefile.File, error) {
-	t.openMu.Lock()
-	f := t.open[file.Path]
-	t.openMu.Unlock()
-	if f != nil {
-		return f, nil
+	footers := t.cache.footers
+	if footers == nil {
+		t.own.Do(func() { t.footers = basefile.NewFooters(basefile.FooterBytes) })
+		footers = t.footers
 	}
 	tail := int64(0)
 	if storage.IsBroad(t.Store) {
 		tail = guessedTail
 	}
-	f, err := basefile.OpenTail(ctx, t.source(kindBase, file.Path, file.Size), tail)
-	if err != nil {
-		return nil, err
-	}
-	if t.cache.pages != nil {
-		f.Keep(t.cache.pages, t.Store.URL()+"/"+file.Path)
-	}
-	t.openMu.Lock()
-	defer t.openMu.Unlock()
-	if len(t.open) >= maxOpen || t.open == nil {
-		t.open = map[string]*basefile.File{}
-	}
-	t.open[file.Path] = f
-	return f, nil
+	return footers.OpenTail(ctx, t.source(kindBase, file.Path, file.Size), tail, t.Store.URL()+"/"+file.Path, t.cache.pages)
 }
 
 // BaseRows returns how many rows the slice's base file holds, 0 without one. It reads the footer only.

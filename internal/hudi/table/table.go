@@ -31,8 +31,8 @@ type Table struct {
 	cache *Cache
 	from  string // completion time from which on the Timeline has every data write
 
-	openMu sync.Mutex                // guards open
-	open   map[string]*basefile.File // by path
+	own     sync.Once
+	footers *basefile.Footers // of this look, where the cache has none for all
 }
 
 // Open is Cache.Open for one look.
