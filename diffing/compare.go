@@ -122,7 +122,14 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	}
 	c.window = &window{c: c, limit: c.req.Window, rows: [2]map[string]*held{{}, {}}}
 	defer func() { err = errors.Join(err, c.window.close()) }()
-	for _, p := range pairs {
+	last := -1 // of the groups that have rows before
+	for i, p := range pairs {
+		if p.before != nil {
+			last = i
+		}
+	}
+	for i, p := range pairs {
+		c.window.newOnly = i > last
 		if c.req.Began != nil {
 			c.req.Began(p.group)
 		}

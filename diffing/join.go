@@ -174,6 +174,8 @@ type window struct {
 	rows  [2]map[string]*held // before, after
 	bytes int64
 	disk  *spill
+	// newOnly says that no row before is to come: a row after that finds no counterpart waiting has none.
+	newOnly bool
 }
 
 // take lets a row meet its counterpart, or wait.
@@ -207,6 +209,9 @@ func (w *window) match(side int, v *view) (bool, error) {
 }
 
 func (w *window) put(side int, v *view) error {
+	if side == 1 && w.newOnly && w.disk == nil {
+		return w.c.meet(nil, v)
+	}
 	h := w.c.hold(v)
 	h.next = w.rows[side][string(h.key)]
 	w.rows[side][string(h.key)] = h
