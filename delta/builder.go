@@ -53,7 +53,7 @@ func (b *Builder) Net(c *Change) (Net, error) {
 func (b *Builder) Records(key string, n *Net, fn func(r KV, cluster int, add Counters) error) error {
 	gone := func(cluster int) error {
 		t := &Tombstone{DeleteInstant: n.Instant, DeleteReason: ReasonManual}
-		return fn(b.record(key, cluster, EncodeRecord(nil, t)), cluster, Counters{Live: -1, Tombstone: 1})
+		return fn(b.record(key, cluster, EncodeRecord(make([]byte, 0, 64), t)), cluster, Counters{Live: -1, Tombstone: 1})
 	}
 	moved := n.Old.Cluster != n.New.Cluster
 	if n.Old.there() && moved {
