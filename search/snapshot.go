@@ -28,15 +28,12 @@ type snapshot struct {
 const looks = 5
 
 // begun is the first half of the first looks at a table and its metadata table; nil where there is none.
-type begun struct {
-	props     *timeline.Properties
-	data, mdt *timeline.Timeline
-}
+type begun struct{ data, mdt *timeline.Timeline }
 
-// begin makes the first halves of the first looks (timeline.Reader.Begin), for pin. It may be asked beside the state.
+// begin makes the first halves of the first looks (table.Cache.Begin), for pin. It may be asked beside the state.
 func begin(ctx context.Context, st storage.Store, tables *table.Cache, records *timeline.Reader) (b begun) {
 	_ = storage.Together(st, func() error {
-		b.props, b.data = tables.Reader().Begin(ctx)
+		b.data = tables.Begin(ctx)
 		return nil
 	}, func() error {
 		_, b.mdt = records.Begin(ctx)
@@ -57,12 +54,6 @@ func pin(ctx context.Context, st storage.Store, tables *table.Cache, records *ti
 			t, err = tables.Open(ctx)
 			return err
 		}}
-		if b.data != nil {
-			calls = append(calls, func() error {
-				_ = tables.Ahead(ctx, b.props, b.data)
-				return nil
-			})
-		}
 		if b.data != nil && b.mdt != nil {
 			calls = append(calls, func() error {
 				mdtProps, mdtLook, _ = records.Open(ctx) // what fails is tried again below

@@ -26,6 +26,9 @@ type Cache struct {
 	each map[string]*facts // what one completed instant alone says, of the last look
 	tl   *timeline.Timeline
 	all  *facts // what they say together, of tl
+
+	begun      *timeline.Timeline // by Begin; nil: none
+	begunProps *timeline.Properties
 }
 
 // NewCache returns an empty cache for the table at the root of st. It reads nothing.
@@ -84,10 +87,33 @@ func factsKey(inst timeline.Instant) string {
 	return fmt.Sprintf("%s %s %s %d %d", inst.Requested, inst.Action, inst.File, inst.Size, inst.ModTime.UnixNano())
 }
 
-// Ahead reads the commits of a timeline that a look has begun with (timeline.Reader.Begin): who opens the table then finds them. An error
-// says only that they are not there yet.
-func (c *Cache) Ahead(ctx context.Context, p *timeline.Properties, tl *timeline.Timeline) error {
-	return c.ahead(ctx, p, tl, nil)
+// Begin is timeline.Reader.Begin for the next Open, which then reads the commits beside the second half of its look. If that Open returns
+// the same timeline it is of the moment between.
+func (c *Cache) Begin(ctx context.Context) *timeline.Timeline {
+	p, tl := c.reader.Begin(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun, c.begunProps = tl, p
+	return tl
+}
+
+// look is the reader's Open, for the second half of a look that was begun.
+func (c *Cache) look(ctx context.Context) (p *timeline.Properties, tl *timeline.Timeline, err error) {
+	c.mu.Lock()
+	begun, props := c.begun, c.begunProps
+	c.begun, c.begunProps = nil, nil
+	c.mu.Unlock()
+	if begun == nil {
+		return c.reader.Open(ctx)
+	}
+	err = storage.Together(c.st, func() (err error) {
+		p, tl, err = c.reader.Open(ctx)
+		return err
+	}, func() error {
+		_ = c.ahead(ctx, props, begun, nil) // what fails is read again
+		return nil
+	})
+	return p, tl, err
 }
 
 // ahead reads the active commits of a look at once, which the reader keeps, without those that known has. That one is damaged or gone is

@@ -44,7 +44,7 @@ func Open(ctx context.Context, st storage.Store) (*Table, error) { return NewCac
 // refuses.
 func (c *Cache) Open(ctx context.Context) (*Table, error) {
 	for range looks {
-		p, tl, err := c.reader.Open(ctx)
+		p, tl, err := c.look(ctx)
 		if err != nil {
 			return nil, err
 		}
