@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -228,18 +229,31 @@ func (e *engine) collect(ctx context.Context, asks []*ask) error {
 const callsAtOnce = 32
 
 // each calls fn for 0 to n−1, in that order, by as many goroutines as there are processors, or calls that a store answers at once; the
-// first error ends it.
+// first error ends it. Where that is one, it is the caller's: a new goroutine grows its stack anew, which takes longer than a small cluster.
 func (e *engine) each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
-	if n == 1 {
-		return fn(ctx, 0)
+	workers := runtime.GOMAXPROCS(0)
+	if storage.IsBroad(e.store) {
+		workers = callsAtOnce
 	}
 	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	if storage.IsBroad(e.store) {
-		group.SetLimit(callsAtOnce)
+	var next atomic.Int64
+	work := func() error {
+		for i := int(next.Add(1)) - 1; i < n && inner.Err() == nil; i = int(next.Add(1)) - 1 {
+			if err := fn(inner, i); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	for i := 0; i < n && inner.Err() == nil; i++ {
-		group.Go(func() error { return fn(inner, i) })
+	if workers = min(workers, n); workers <= 1 {
+		inner = ctx
+		if err := work(); err != nil {
+			return err
+		}
+		return ctx.Err()
+	}
+	for range workers {
+		group.Go(work)
 	}
 	if err := group.Wait(); err != nil {
 		return err
