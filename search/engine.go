@@ -75,8 +75,8 @@ type ask struct {
 	done   bool
 }
 
-// spare is how many times K candidates an approximate answer ranks by estimate at first, unless the index asks for fewer. They are
-// looked up, so that rows that are dead can be replaced, and none is fetched; more would change next to nothing.
+// spare is how many times K candidates an approximate answer ranks by estimate at first, unless the index asks for fewer, so that rows
+// that are dead can be replaced. None is fetched; more would change next to nothing.
 const spare = 4
 
 // limits returns how many candidates a query looks at in its first round and at most.
@@ -261,9 +261,36 @@ func (e *engine) each(ctx context.Context, n int, fn func(ctx context.Context, i
 	return ctx.Err()
 }
 
-// judge asks the record index for the candidates in one batch, drops the dead, and turns the rest into results: by
-// exact distance of their own rows, or by estimate.
+// judge turns candidates into results. The best K of an approximate answer are all it needs if they are alive; the others are looked up
+// only if some are not. In later rounds they all are: nearer rows may have come behind those that an answer has.
 func (e *engine) judge(ctx context.Context, asks []*ask) error {
+	if e.rerank || asks[0].answer.Stats.Rounds > 1 {
+		return e.judgeAll(ctx, asks)
+	}
+	found := make([][]candidate, len(asks))
+	for i, a := range asks {
+		found[i], a.found = a.found, a.found[:min(e.k, len(a.found))]
+	}
+	if err := e.judgeAll(ctx, asks); err != nil {
+		return err
+	}
+	var short []*ask
+	for i, a := range asks {
+		if len(a.answer.Results) < e.k && len(found[i]) > e.k {
+			a.found = found[i][e.k:]
+			short = append(short, a)
+		}
+	}
+	err := e.judgeAll(ctx, short)
+	for i, a := range asks {
+		a.found = found[i]
+	}
+	return err
+}
+
+// judgeAll asks the record index for the candidates in one batch, drops the dead, and turns the rest into results: by
+// exact distance of their own rows, or by estimate.
+func (e *engine) judgeAll(ctx context.Context, asks []*ask) error {
 	var keys []string
 	known := map[string]struct{}{}
 	for _, a := range asks {
