@@ -22,7 +22,7 @@ import (
 const (
 	maxCommitsLooked = 16
 	maxFilesLooked   = 128
-	looksAtOnce      = 16
+	looksAtOnce      = 32
 )
 
 // wrote is a file of the newest snapshot, as the commit that wrote it says.
@@ -123,7 +123,7 @@ func (g standing) newest(ctx context.Context, x *mdt.Index) ([]wrote, *fallen, e
 	eg.SetLimit(looksAtOnce)
 	for i := range metas {
 		eg.Go(func() error {
-			m, err := timeline.ReadCommit(inner, g.place.Store, table.HoodieDir, g.props, writes[i])
+			m, err := g.commit(inner, writes[i])
 			if errors.Is(err, storage.ErrCorrupt) {
 				damage[i], err = err, nil
 			}

@@ -18,12 +18,7 @@ import (
 // history finds that what an index rests on is no longer what it was: our own commits on the metadata table's timeline, the baseline,
 // the archived timeline, the newest commits and their files. It looks at listings and at sizes; what files hold is for verify and prove. An error means that something is damaged or cannot be read now.
 func (g standing) history(ctx context.Context, x *mdt.Index) (*fallen, error) {
-	for _, step := range []func(context.Context, *mdt.Index) (*fallen, error){g.ours, g.baseline, g.astray, g.archived, g.files} {
-		if found, err := step(ctx, x); found != nil || err != nil {
-			return found, err
-		}
-	}
-	return nil, nil
+	return g.first(ctx, x, g.ours, g.baseline, g.astray, g.archived, g.files)
 }
 
 // byTheTable is the way out where a file cannot be had back.

@@ -56,7 +56,7 @@ func Fresh(ctx context.Context, place mdt.Place, t *table.Table, st *mdt.State, 
 	if x == nil || x.Dropped {
 		return Verdict{}, noIndex(index)
 	}
-	g := standing{place: place, state: st, props: t.Props, tl: t.Timeline}
+	g := standing{place: place, state: st, props: t.Props, tl: t.Timeline, table: t}
 	if found := g.unsupported(); found != nil { // what its timeline means is not known either
 		return Verdict{Reason: found.reason, Behind: true}, nil
 	}

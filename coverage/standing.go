@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/mdt"
@@ -20,7 +21,16 @@ type standing struct {
 	state *mdt.State
 	props *timeline.Properties
 	tl    *timeline.Timeline
-	known *Known // nil: nothing
+	known *Known       // nil: nothing
+	table *table.Table // what has read commits at this look already; nil: nothing
+}
+
+// commit returns the metadata of a commit of the look.
+func (g standing) commit(ctx context.Context, w timeline.Instant) (*timeline.CommitMetadata, error) {
+	if g.table != nil {
+		return g.table.Commit(ctx, w)
+	}
+	return timeline.ReadCommit(ctx, g.place.Store, table.HoodieDir, g.props, w)
 }
 
 // fallen is why an index does not stand.
@@ -46,7 +56,11 @@ func (g standing) judge(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	if found := g.unsupported(); found != nil {
 		return found, nil
 	}
-	steps := []func(context.Context, *mdt.Index) (*fallen, error){g.absent, g.intact, g.closed, g.history}
+	return g.first(ctx, x, g.absent, g.intact, g.closed, g.history)
+}
+
+// first returns what the first of the steps finds that finds anything. They are taken at once where the store answers many calls at once.
+func (g standing) first(ctx context.Context, x *mdt.Index, steps ...func(context.Context, *mdt.Index) (*fallen, error)) (*fallen, error) {
 	if !storage.IsBroad(g.place.Store) {
 		for _, step := range steps {
 			if found, err := step(ctx, x); found != nil || err != nil {
@@ -82,7 +96,19 @@ func (g standing) unsupported() *fallen {
 
 // absent finds an index that is not there (any more), or not ours.
 func (g standing) absent(ctx context.Context, x *mdt.Index) (*fallen, error) {
-	there, err := g.metadataTable(ctx)
+	mdtThere := sync.OnceValues(func() (bool, error) { return g.metadataTable(ctx) })
+	listed := sync.OnceValues(func() ([]storage.Info, error) { return listDir(ctx, g.place.Store, g.place.File(x.Dir)) })
+	defs := sync.OnceValues(func() (*mdt.Definitions, error) {
+		return mdt.ReadDefinitions(ctx, g.place.Store, mdt.DefinitionsPath(g.props))
+	})
+	if storage.IsBroad(g.place.Store) { // what they return, errors too, is taken in below
+		calls := []func() error{func() error { _, _ = mdtThere(); return nil }, func() error { _, _ = listed(); return nil }}
+		if !g.place.IsBeside() {
+			calls = append(calls, func() error { _, _ = defs(); return nil })
+		}
+		_ = storage.Together(g.place.Store, calls...)
+	}
+	there, err := mdtThere()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +119,7 @@ func (g standing) absent(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	if found, err := g.otherTable(ctx); found != nil || err != nil {
 		return found, err
 	}
-	dir, err := listDir(ctx, g.place.Store, g.place.File(x.Dir))
+	dir, err := listed()
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +136,7 @@ func (g standing) absent(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	if _, active := x.Active(); !active {
 		return &fallen{state: StateAbsent, building: true, reason: "the index was not finished: its creation is under way or was interrupted"}, nil
 	}
-	why, err := mdt.HandedOver(ctx, g.place, g.props, x.Dir, dir)
+	why, err := mdt.HandedOver(g.place, g.props, x.Dir, dir, defs)
 	if err != nil || why == "" {
 		return nil, err
 	}
@@ -194,7 +220,13 @@ func (g standing) closed(ctx context.Context, x *mdt.Index) (*fallen, error) {
 }
 
 func (g standing) schema(ctx context.Context) (*avrox.Schema, error) {
-	text, err := timeline.TableSchema(ctx, g.place.Store, table.HoodieDir, g.props, g.tl, "")
+	read := func() (string, error) {
+		return timeline.TableSchema(ctx, g.place.Store, table.HoodieDir, g.props, g.tl, "")
+	}
+	if g.table != nil {
+		read = func() (string, error) { return g.table.SchemaText(ctx) }
+	}
+	text, err := read()
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func CheckOurs(ctx context.Context, place Place, p *timeline.Properties, partiti
 
 // CheckListed is HandedOver as an error of kind ErrHandedOver, with the definitions that defs returns, which is asked at most once.
 func CheckListed(place Place, p *timeline.Properties, partition string, files []storage.Info, defs func() (*Definitions, error)) error {
-	why, err := handedOver(place, p, partition, files, defs)
+	why, err := HandedOver(place, p, partition, files, defs)
 	if err != nil || why == "" {
 		return err
 	}
@@ -44,15 +44,10 @@ func CheckListed(place Place, p *timeline.Properties, partition string, files []
 }
 
 // HandedOver returns why the partition of an index belongs to an engine that knows vector indexes (design decision 4); "" if it does
-// not. partition is an Index's Dir, files the listing of that directory, p the data table's properties as they are now. Beside a table
-// only the metafile counts: what the table lists or defines under that name is a partition of its own metadata table.
-func HandedOver(ctx context.Context, place Place, p *timeline.Properties, partition string, files []storage.Info) (string, error) {
-	return handedOver(place, p, partition, files, func() (*Definitions, error) {
-		return ReadDefinitions(ctx, place.Store, DefinitionsPath(p))
-	})
-}
-
-func handedOver(place Place, p *timeline.Properties, partition string, files []storage.Info, defs func() (*Definitions, error)) (string, error) {
+// not. partition is an Index's Dir, files the listing of that directory, p the data table's properties as they are now, and defs returns
+// its definitions, if they are needed. Beside a table only the metafile counts: what the table lists or defines under that name is a
+// partition of its own metadata table.
+func HandedOver(place Place, p *timeline.Properties, partition string, files []storage.Info, defs func() (*Definitions, error)) (string, error) {
 	for _, i := range files {
 		if strings.HasPrefix(path.Base(i.Path), metafile) {
 			return "has a partition metafile", nil

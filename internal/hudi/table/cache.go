@@ -54,6 +54,11 @@ func (t *Table) Commit(ctx context.Context, inst timeline.Instant) (*timeline.Co
 	return t.cache.reader.Commit(ctx, t.Props, inst)
 }
 
+// SchemaText returns the schema of the look at its newest write, as timeline.TableSchema, without reading a commit twice.
+func (t *Table) SchemaText(ctx context.Context) (string, error) {
+	return t.cache.reader.Schema(ctx, t.Props, t.Timeline, "")
+}
+
 // clean returns the metadata of a clean, active or archived.
 func (t *Table) clean(ctx context.Context, inst timeline.Instant) (*timeline.CleanMetadata, error) {
 	if inst.Archived {
