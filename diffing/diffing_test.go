@@ -210,6 +210,29 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
+// Rows of new file groups wait for nothing once all rows before are read, and still meet those that wait for them.
+func TestNewGroupsDoNotWait(t *testing.T) {
+	t.Parallel()
+	rows := func(names ...string) (out []table.Row) {
+		for i, name := range names {
+			out = append(out, row(name, int64(i), vec(1, 2)))
+		}
+		return out
+	}
+	r := compare(t, fake{slices: map[table.Group]map[string][]table.Row{a: {"2": rows("k", "l")}, b: {"2": rows("m")}}}, second(kernel.L2, a, b))
+	if r.Counts[delta.Insert] != 3 || r.Work.Held != 0 || r.Work.Runs != 1 {
+		t.Errorf("new groups: %v, %+v", r.Counts, r.Work)
+	}
+	r = compare(t, fake{slices: map[table.Group]map[string][]table.Row{a: {"1": rows("k"), "2": {}}, b: {"2": rows("k", "l")}}}, second(kernel.L2, a, b))
+	if r.Counts[delta.Insert] != 1 || r.Counts[delta.LocatorRefresh] != 1 || r.Work.Held == 0 || r.Work.Runs != 1 {
+		t.Errorf("a row that moved to a new group: %v, %+v", r.Counts, r.Work)
+	}
+	r = compare(t, fake{slices: map[table.Group]map[string][]table.Row{a: {"2": rows("k")}, b: {"1": rows("k"), "2": {}}}}, second(kernel.L2, a, b))
+	if r.Counts[delta.LocatorRefresh] != 1 || r.Work.Runs != 1 {
+		t.Errorf("a row that moved to a new group that is read first: %v, %+v", r.Counts, r.Work)
+	}
+}
+
 // Of two copies of a key the one written last counts, whatever the order of reading.
 func TestDuplicateKeys(t *testing.T) {
 	t.Parallel()
