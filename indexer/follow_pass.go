@@ -378,7 +378,11 @@ func (t *followed) due(ctx context.Context) (dueness, error) {
 	if st.Paused {
 		return dueness{outcome: outcome{text: "paused by an operator", waits: true}}, nil
 	}
-	l, err := takeNext(ctx, t.place, t.tables, st)
+	found := &judged{} // what is due is judged once for a look and the batches that follow it
+	if t.committer != nil {
+		found = &t.committer.memo.judged
+	}
+	l, err := takeAfter(ctx, t.place, t.tables, found, st)
 	if err != nil {
 		return dueness{}, err
 	}
