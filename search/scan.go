@@ -52,11 +52,10 @@ func (s *scanner) block(b *block, q *rabitq.ClusterQuery, to *best) (pruned int)
 // The partition filter comes before the heap, so that the answer is the best of the partitions (R95).
 func (s *scanner) row(b *block, i int, q *rabitq.ClusterQuery, to *best, most *float64) (pruned bool) {
 	f := &b.factors[i]
-	signDot, optimistic := q.Pass1(b.signRow(i), f)
+	optimistic, estimate := q.Passes(b.signRow(i), b.exPlanes(i), rabitq.RowBytes(s.shape.Dim), s.shape.Bits, f, *most)
 	if optimistic > *most {
 		return true
 	}
-	estimate := q.Pass2(signDot, b.exPlanes(i), rabitq.RowBytes(s.shape.Dim), s.shape.Bits, f)
 	score := estimate
 	if optimistic > score {
 		score = optimistic

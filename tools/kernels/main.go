@@ -21,6 +21,8 @@ func main() {
 	nibbles()
 	interleave()
 	bytes()
+	planes()
+	entries()
 	levels()
 	project()
 	accumulate()

@@ -167,3 +167,125 @@ func bytes() {
 	VZEROUPPER()
 	RET()
 }
+
+// planes adds up four rows of bits in the lanes of a register: bit i of a row, at the sign's place, takes w[i] or 0.
+func planes() {
+	TEXT("planesAVX2", NOSPLIT, "func(sums *[4]float64, rows *[4]*byte, w *float64, bytes int)")
+	Doc("planesAVX2 sums w over the set bits of four rows of 8·bytes bits: per byte, then over the bytes, ascending; bytes ≥ 1. Rows are read eight bytes at a time.")
+	Pragma("noescape")
+	sums := Load(Param("sums"), GP64())
+	rows := Load(Param("rows"), GP64())
+	w := Load(Param("w"), GP64())
+	left := Load(Param("bytes"), GP64())
+	var row [4]GPVirtual
+	for i := range row {
+		row[i] = GP64()
+		MOVQ(Mem{Base: rows, Disp: 8 * i}, row[i])
+	}
+	zero, total := YMM(), YMM()
+	VXORPD(zero, zero, zero)
+	VXORPD(total, total, total)
+	at, count := GP64(), GP64()
+	XORQ(at, at)
+	bits := YMM()
+	Label("planesWord")
+	low, up := XMM(), XMM()
+	VMOVQ(Mem{Base: row[0], Index: at, Scale: 1}, low)
+	VMOVHPS(Mem{Base: row[1], Index: at, Scale: 1}, low, low)
+	VMOVQ(Mem{Base: row[2], Index: at, Scale: 1}, up)
+	VMOVHPS(Mem{Base: row[3], Index: at, Scale: 1}, up, up)
+	VINSERTI128(Imm(1), up, low.AsY(), bits)
+	ADDQ(Imm(8), at)
+	MOVQ(U32(8), count)
+	CMPQ(left, count)
+	CMOVQLT(left, count)
+	SUBQ(count, left)
+	Label("planesByte")
+	sum := YMM()
+	for i := range 8 {
+		sign, term := YMM(), YMM()
+		VPSLLQ(Imm(uint64(63-i)), bits, sign)
+		VBROADCASTSD(Mem{Base: w, Disp: 8 * i}, term)
+		if i == 0 {
+			VBLENDVPD(sign, term, zero, sum)
+			VADDPD(zero, sum, sum) // −0 is 0
+			continue
+		}
+		VBLENDVPD(sign, term, zero, term)
+		VADDPD(term, sum, sum)
+	}
+	VADDPD(sum, total, total)
+	VPSRLQ(Imm(8), bits, bits)
+	ADDQ(Imm(64), w)
+	DECQ(count)
+	JNZ(LabelRef("planesByte"))
+	CMPQ(left, Imm(0))
+	JNE(LabelRef("planesWord"))
+	VMOVUPD(total, Mem{Base: sums})
+	VZEROUPPER()
+	RET()
+}
+
+// entries makes the table of a half byte from its four weights: its 16 sums in four registers, less the least, in steps.
+func entries() {
+	TEXT("entriesAVX2", NOSPLIT, "func(table *byte, w, lows *float64, halves int, inverse float64)")
+	Doc("entriesAVX2 sets table[16·h+x] to min(255, ⌊(s − lows[h])·inverse + ½⌋), s being the sum of w[4·h+bit] over the set bits of x, ascending, for halves ≥ 1. No s is below lows[h].")
+	Pragma("noescape")
+	table := Load(Param("table"), GP64())
+	w := Load(Param("w"), GP64())
+	lows := Load(Param("lows"), GP64())
+	halves := Load(Param("halves"), GP64())
+	inverse, half, most, scratch := YMM(), YMM(), YMM(), GP64()
+	Load(Param("inverse"), inverse.AsX())
+	VBROADCASTSD(inverse.AsX(), inverse)
+	for _, c := range []struct {
+		to  VecVirtual
+		bit uint64
+	}{{half, 0x3fe0000000000000}, {most, 0x406fe00000000000}} {
+		MOVQ(U64(c.bit), scratch)
+		VMOVQ(scratch, c.to.AsX())
+		VBROADCASTSD(c.to.AsX(), c.to)
+	}
+	zero := YMM()
+	VXORPD(zero, zero, zero)
+	Label("entriesLoop")
+	var x [4]VecVirtual
+	for i := range x {
+		x[i] = YMM()
+		VBROADCASTSD(Mem{Base: w, Disp: 8 * i}, x[i])
+	}
+	var s [4]VecVirtual
+	for i := range s {
+		s[i] = YMM()
+	}
+	one := YMM()
+	VBLENDPD(Imm(0b1010), x[0], zero, s[0]) // 0, w0, 0, w0
+	VADDPD(zero, s[0], s[0])                // −0 is 0
+	VBLENDPD(Imm(0b1100), x[1], zero, one)  // 0, 0, w1, w1
+	VADDPD(one, s[0], s[0])
+	VADDPD(x[2], s[0], s[1])
+	VADDPD(x[3], s[0], s[2])
+	VADDPD(x[3], s[1], s[3])
+	low := YMM()
+	VBROADCASTSD(Mem{Base: lows}, low)
+	var words [4]VecVirtual
+	for i := range s {
+		words[i] = XMM()
+		VSUBPD(low, s[i], s[i])
+		VMULPD(inverse, s[i], s[i])
+		VADDPD(half, s[i], s[i])
+		VMINPD(most, s[i], s[i])
+		VCVTTPD2DQY(s[i], words[i])
+	}
+	VPACKUSDW(words[1], words[0], words[0])
+	VPACKUSDW(words[3], words[2], words[2])
+	VPACKUSWB(words[2], words[0], words[0])
+	VMOVDQU(words[0], Mem{Base: table})
+	ADDQ(Imm(32), w)
+	ADDQ(Imm(8), lows)
+	ADDQ(Imm(16), table)
+	DECQ(halves)
+	JNZ(LabelRef("entriesLoop"))
+	VZEROUPPER()
+	RET()
+}

@@ -145,7 +145,7 @@ func BenchmarkScan(b *testing.B) {
 							c.planeDot(plane[i*w : (i+1)*w])
 						}
 					},
-					func() { c.scan = scan{}; c.quantize() },
+					func() { c.scan.most = 0; c.quantize() },
 					func() { c.buildTable() },
 					func() { simd.ScanRows(plain, plane, tables) })
 				b.ReportMetric(n*times/t[1]/1e6, "Mcodes/s")

@@ -331,7 +331,11 @@ func TestGoldenEstimators(t *testing.T) {
 			sameBits64(t, name+": sign dot", signDot, row.SignDot)
 			sameBits32(t, name+": pass 1", []float32{cq.signIP(signDot)}, []b32{row.IP1})
 			sameBits64(t, name+": optimistic", optimistic, row.Optimistic.Bits)
-			sameBits32(t, name+": pass 2", []float32{cq.fullIP(signDot, planes, RowBytes(c.Dim), c.Bits)}, []b32{row.IP2})
+			var dots []float64
+			for p := range c.Bits - 1 {
+				dots = append(dots, cq.planeDot(planes[p*RowBytes(c.Dim):(p+1)*RowBytes(c.Dim)]))
+			}
+			sameBits32(t, name+": pass 2", []float32{cq.fullIP(signDot, dots)}, []b32{row.IP2})
 			sameBits64(t, name+": estimate", cq.Pass2(signDot, planes, RowBytes(c.Dim), c.Bits, &f), row.Estimate.Bits)
 			ip, err := cq.deltaIP(delta, c.Bits)
 			if err != nil {

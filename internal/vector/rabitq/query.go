@@ -43,23 +43,30 @@ func NewQuery(r *Rotation, m kernel.Metric, assumeNormalized bool, q []float32) 
 type ClusterQuery struct {
 	query *Query
 	w     []float32 // rotated query residual
+	wide  []float64 // the same, then 0 up to a whole number of bytes of a code row
 	sum   float32   // Σ w, running in float32
 	w2    float64   // Σ w²
 	wNorm float64
 	qc    float64 // ⟨Rq, Rc⟩
 
 	tableOnce sync.Once
-	table     [][256]float64 // see buildTable
+	table     [][256]float64 // see buildTable; only for the portable form
 	scanOnce  sync.Once
 	scan      scan
 }
 
+// queries are those released: their memory would else be made and cleared for each cluster.
+var queries = sync.Pool{New: func() any { return &ClusterQuery{} }}
+
 // Cluster prepares the query for one cluster, given its rotated centroid.
 func (q *Query) Cluster(rotatedCentroid []float32) *ClusterQuery {
-	c := &ClusterQuery{query: q, w: make([]float32, len(q.rotated))}
+	c, d := queries.Get().(*ClusterQuery), len(q.rotated)
+	*c = ClusterQuery{query: q, w: resized(c.w, d), wide: resized(c.wide, 8*SignBytes(d)), table: c.table[:0],
+		scan: scan{nibbles: c.scan.nibbles, lows: c.scan.lows, ranges: c.scan.ranges, tables: c.scan.tables[:0]}}
+	clear(c.wide[d:])
 	for i, x := range q.rotated {
 		w := x - rotatedCentroid[i]
-		c.w[i] = w
+		c.w[i], c.wide[i] = w, float64(w)
 		c.sum += w
 		c.w2 += float64(float64(w) * float64(w))
 		c.qc += float64(float64(x) * float64(rotatedCentroid[i]))
@@ -68,28 +75,21 @@ func (q *Query) Cluster(rotatedCentroid []float32) *ClusterQuery {
 	return c
 }
 
-// tables are those of released queries: 2 KiB for each byte of a code row, which would else be made and cleared for each cluster.
-var tables sync.Pool // of *[][256]float64
-
-// Release lets later queries have the memory of c's tables. Nobody may be scoring with c; a call afterwards makes them again.
-func (c *ClusterQuery) Release() {
-	if c.table == nil {
-		return
+// resized is a slice of n places, of the memory of s if that is enough.
+func resized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
 	}
-	t := c.table
-	c.table, c.tableOnce = nil, sync.Once{}
-	tables.Put(&t)
+	return s[:n]
 }
+
+// Release lets later queries have the memory of c, which nobody may use any more.
+func (c *ClusterQuery) Release() { queries.Put(c) }
 
 // buildTable sums w over every combination of set bits of each byte of a code row: 256 sums for 8 dimensions, each in
 // ascending order of the bits.
 func (c *ClusterQuery) buildTable() {
-	n := SignBytes(len(c.w))
-	if t, ok := tables.Get().(*[][256]float64); ok && cap(*t) >= n {
-		c.table = (*t)[:n]
-	} else {
-		c.table = make([][256]float64, n)
-	}
+	c.table = resized(c.table, SignBytes(len(c.w)))
 	for b := range c.table {
 		var w [8]float32 // padding bits weigh nothing
 		copy(w[:], c.w[8*b:])
@@ -99,6 +99,11 @@ func (c *ClusterQuery) buildTable() {
 
 // planeDot is Σ w over the set bits of a plane row: per byte, then over the bytes, ascending.
 func (c *ClusterQuery) planeDot(row []byte) float64 {
+	if simd.Fast() {
+		var sums [4]float64
+		simd.Planes(&sums, &[4][]byte{row, row, row, row}, c.wide)
+		return sums[0]
+	}
 	c.tableOnce.Do(c.buildTable)
 	sum := 0.0
 	table := c.table
@@ -114,8 +119,12 @@ func (c *ClusterQuery) planeDot(row []byte) float64 {
 // lie exactly on the threshold.
 func (c *ClusterQuery) Pass1(signRow []byte, f *Factors) (signDot, optimistic float64) {
 	signDot = c.planeDot(signRow)
+	return signDot, c.optimistic(signDot, f)
+}
+
+func (c *ClusterQuery) optimistic(signDot float64, f *Factors) float64 {
 	rip := float64(float64(f.FRescale1) * float64(c.signIP(signDot)))
-	return signDot, c.distance(rip+float64(float64(f.Err1)*c.wNorm), f.FAdd1, f)
+	return c.distance(rip+float64(float64(f.Err1)*c.wNorm), f.FAdd1, f)
 }
 
 // signIP is ⟨x⁽¹⁾, w⟩ as the reference rounds it.
@@ -125,19 +134,49 @@ func (c *ClusterQuery) signIP(signDot float64) float32 {
 
 // Pass2 is the estimate from all bits. exPlanes are the bits−1 rows of one vector, each rowBytes long.
 func (c *ClusterQuery) Pass2(signDot float64, exPlanes []byte, rowBytes, bits int, f *Factors) float64 {
-	rip := float64(float64(f.FRescaleEx) * float64(c.fullIP(signDot, exPlanes, rowBytes, bits)))
+	var dots [7]float64
+	for p := range bits - 1 {
+		dots[p] = c.planeDot(exPlanes[p*rowBytes : (p+1)*rowBytes])
+	}
+	return c.estimate(signDot, dots[:bits-1], f)
+}
+
+// Passes is Pass1 and, unless the optimistic distance exceeds most, Pass2. Where one kernel takes all planes it does, at the cost of one.
+func (c *ClusterQuery) Passes(signRow, exPlanes []byte, rowBytes, bits int, f *Factors, most float64) (optimistic, estimate float64) {
+	var dots [4]float64
+	if !simd.Fast() || bits > len(dots) {
+		dots[0], optimistic = c.Pass1(signRow, f)
+		if optimistic > most {
+			return optimistic, 0
+		}
+		return optimistic, c.Pass2(dots[0], exPlanes, rowBytes, bits, f)
+	}
+	rows := [4][]byte{signRow, signRow, signRow, signRow}
+	for p := range bits - 1 {
+		rows[1+p] = exPlanes[p*rowBytes : (p+1)*rowBytes]
+	}
+	simd.Planes(&dots, &rows, c.wide)
+	if optimistic = c.optimistic(dots[0], f); optimistic > most {
+		return optimistic, 0
+	}
+	return optimistic, c.estimate(dots[0], dots[1:bits], f)
+}
+
+func (c *ClusterQuery) estimate(signDot float64, exDots []float64, f *Factors) float64 {
+	rip := float64(float64(f.FRescaleEx) * float64(c.fullIP(signDot, exDots)))
 	return c.distance(rip, f.FAddEx, f)
 }
 
-// fullIP is ⟨x, w⟩ as the reference rounds it on the block path.
-func (c *ClusterQuery) fullIP(signDot float64, exPlanes []byte, rowBytes, bits int) float32 {
+// fullIP is ⟨x, w⟩ as the reference rounds it on the block path, from the dot products of the sign plane and the others.
+func (c *ClusterQuery) fullIP(signDot float64, exDots []float64) float32 {
+	bits := len(exDots) + 1
 	if bits == 1 {
 		return c.signIP(signDot)
 	}
 	sum := float64(float64(int(1)<<(bits-1)) * signDot)
-	for p := range bits - 1 {
+	for p, dot := range exDots {
 		weight := float64(int(1) << (bits - 2 - p))
-		sum += float64(weight * c.planeDot(exPlanes[p*rowBytes:(p+1)*rowBytes]))
+		sum += float64(weight * dot)
 	}
 	return float32(sum + float64(float64(c.sum)*(-float64(int(1)<<bits-1)/2)))
 }

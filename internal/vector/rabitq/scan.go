@@ -36,6 +36,8 @@ func (s *Signs) Set(plane []byte, n, dim int) {
 // is e = round((P − low)/step), 0 to 255, low being the least of the 16, so Σ P = Σ low + step·Σ e up to step/2 for each half
 // byte. The sums are exact in 16 bits, in whatever order they are made.
 type scan struct {
+	lows    []float64      // of each half byte, the low one of a byte first
+	ranges  []float64      // of the same, the greatest of the 16 values less the least
 	nibbles []byte         // 16 entries for each half byte, the low half of a byte first
 	tables  [][2048]uint16 // the same for whole bytes, eight at a time; only for the portable form
 	usable  bool           // w is finite, and not so large that sums overflow
@@ -49,18 +51,23 @@ const maxSum = math.MaxUint16 - 2*MaxDim/8
 // quantize makes the tables.
 func (c *ClusterQuery) quantize() {
 	s, width := &c.scan, SignBytes(len(c.w))
-	lows, ranges := make([]float64, 2*width), make([]float64, 2*width)
+	s.lows, s.ranges = resized(s.lows, 2*width), resized(s.ranges, 2*width)
 	widest, all := 0.0, 0.0
-	for h := range lows {
-		for _, w := range c.w[min(4*h, len(c.w)):min(4*h+4, len(c.w))] {
-			if w < 0 {
-				lows[h] += float64(w)
-			}
-			ranges[h] += math.Abs(float64(w))
+	for h := range s.lows {
+		low, wide := 0.0, 0.0
+		for _, w := range (*[4]float64)(c.wide[4*h:]) {
+			bits := math.Float64bits(w)
+			low += math.Float64frombits(bits & uint64(int64(bits)>>63)) // w or 0: no branch could be foretold
+			wide += math.Abs(w)
 		}
-		widest = max(widest, ranges[h])
-		all += ranges[h]
-		s.most += lows[h]
+		s.lows[h], s.ranges[h] = low, wide
+	}
+	for h, wide := range s.ranges {
+		if wide > widest {
+			widest = wide
+		}
+		all += wide
+		s.most += s.lows[h]
 	}
 	if !(all < 1e30) {
 		return
@@ -74,22 +81,8 @@ func (c *ClusterQuery) quantize() {
 		s.step = 0
 		s.most += all // every entry is 0: nothing is known of the sum but its bound
 	}
-	s.nibbles = make([]byte, 32*width)
-	for h, low := range lows {
-		var sums [16]float64
-		for bit := range 4 {
-			w := 0.0
-			if i := 4*h + bit; i < len(c.w) {
-				w = float64(c.w[i])
-			}
-			for x := range 1 << bit {
-				sums[1<<bit+x] = sums[x] + w
-			}
-		}
-		for x, p := range sums {
-			s.nibbles[16*h+x] = byte(min(255, float64((p-low)*inverse)+0.5))
-		}
-	}
+	s.nibbles = resized(s.nibbles, 32*width)
+	simd.Entries(s.nibbles, c.wide, s.lows, inverse)
 	// Half a step for each half byte, and what sums in float64 lose. Then what Pass1's float32 can be too large by: half an
 	// ulp, 2⁻²⁴ of Σ|w| + |c.sum|/2, four times for the sums of both sides, or half the smallest float32.
 	s.most += float64(s.step*float64(1.000001*float64(width))) - float64(0.5*float64(c.sum))
@@ -101,7 +94,8 @@ func (c *ClusterQuery) quantize() {
 
 // byteTables adds up both halves of each byte, for the portable form.
 func (s *scan) byteTables(d int) [][2048]uint16 {
-	tables := make([][2048]uint16, RowBytes(d)/8)
+	tables := resized(s.tables, RowBytes(d)/8)
+	clear(tables[len(tables)-1:]) // padding weighs nothing
 	for b := range SignBytes(d) {
 		table, low, high := (*[256]uint16)(tables[b/8][b%8*256:]), (*[16]byte)(s.nibbles[32*b:]), (*[16]byte)(s.nibbles[32*b+16:])
 		for h, y := range high {

@@ -74,7 +74,11 @@ func FuzzScan(f *testing.F) {
 				want += float64(float64(int(1)<<(bits-2-p)) * literalDot(c.w, plane[p*w:(p+1)*w]))
 			}
 			want32 := float32(want + float64(float64(c.sum)*(-float64(int(1)<<bits-1)/2)))
-			if got := c.fullIP(dot, plane, w, bits); got != want32 && (got == got || want32 == want32) {
+			var dots []float64
+			for p := range bits - 1 {
+				dots = append(dots, c.planeDot(plane[p*w:(p+1)*w]))
+			}
+			if got := c.fullIP(dot, dots); got != want32 && (got == got || want32 == want32) {
 				t.Fatalf("D=%d, %d bits: got %v, want %v", d, bits, got, want32)
 			}
 		}
@@ -88,6 +92,14 @@ func FuzzScan(f *testing.F) {
 			}
 			row := plane[i*w : (i+1)*w]
 			dot, optimistic := c.Pass1(row, &f)
+			if i+bits <= n && f.FRescale1 >= 0 { // the next rows as its other planes
+				f.FRescaleEx = f.FRescale1
+				rest := plane[(i+1)*w : (i+bits)*w]
+				first, second := c.Passes(row, rest, w, bits, &f, math.Inf(1))
+				if want := c.Pass2(dot, rest, w, bits, &f); !same(first, optimistic) || !same(second, want) {
+					t.Fatalf("D=%d, %d bits, row %d: passes give %v and %v, want %v and %v", d, bits, i, first, second, optimistic, want)
+				}
+			}
 			if want := literalDot(c.w, row); dot != want && want == want {
 				t.Fatalf("D=%d, row %d: got %v, want %v", d, i, dot, want)
 			}
@@ -134,33 +146,36 @@ func TestBoundPrunes(t *testing.T) {
 	}
 }
 
-// Tables that other queries, of other lengths, have had since are made anew.
-func TestReleasedTablesAreMadeAgain(t *testing.T) {
+func same(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
+
+// Memory of released queries, of other lengths, shows in no later one.
+func TestMemoryOfReleasedQueries(t *testing.T) {
 	t.Parallel()
-	dims := []int{33, 8, 100}
-	var queries []*ClusterQuery
-	var rows [][]byte
-	var want []float64
-	for i, d := range dims {
-		q, err := NewQuery(NewRotation(d, 42), kernel.L2, false, gaussians(uint64(i), d))
-		if err != nil {
-			t.Fatal(err)
-		}
-		row := make([]byte, SignBytes(d))
-		for b := range row {
-			row[b] = byte(37 * (b + 1))
-		}
-		row[len(row)-1] &= byte(1<<((d-1)%8+1) - 1)
-		queries, rows = append(queries, q.Cluster(gaussians(9, d))), append(rows, row)
-		want = append(want, queries[i].planeDot(row))
-	}
-	for range 3 {
-		for i, q := range queries {
-			q.Release()
-			q.Release()
-			if got := q.planeDot(rows[i]); got != want[i] {
-				t.Errorf("D=%d: got %v after a release, want %v", dims[i], got, want[i])
+	dims := []int{33, 8, 700, 100, 65}
+	for round := range 4 {
+		for i, d := range dims {
+			r := rand.New(rand.NewPCG(uint64(round), uint64(i)))
+			q := &Query{metric: kernel.L2, rotated: gaussians(uint64(i), d)}
+			c := q.Cluster(gaussians(9, d))
+			plane := make([]byte, 40*RowBytes(d))
+			for i := range plane {
+				if i%RowBytes(d) < d/8 {
+					plane[i] = byte(r.Uint32())
+				}
 			}
+			var s Signs
+			s.Set(plane, 40, d)
+			for i, sum := range c.Scan(&s) {
+				row, f := plane[i*RowBytes(d):(i+1)*RowBytes(d)], Factors{FRescale1: 1, ResidualNorm: 1}
+				dot, optimistic := c.Pass1(row, &f)
+				if want := literalDot(c.w, row); dot != want {
+					t.Fatalf("D=%d: got %v, want %v", d, dot, want)
+				}
+				if bound := c.Bound(sum, &f); bound > optimistic || optimistic-bound > 0.2*math.Abs(optimistic) {
+					t.Fatalf("D=%d: bound %v of %v", d, bound, optimistic)
+				}
+			}
+			c.Release()
 		}
 	}
 }

@@ -22,6 +22,8 @@ func lowAVX2(_ *float32, _, _ int, _ *float32, _ *uint64) int       { panic("sim
 func normAVX2(*float32, int) float32                                { panic("simd: no assembly") }
 func nibblesAVX2(*uint16, *byte, *byte, int, int, int)              { panic("simd: no assembly") }
 func interleaveAVX2(_, _ *byte, _, _ int)                           { panic("simd: no assembly") }
+func planesAVX2(*[4]float64, *[4]*byte, *float64, int)              { panic("simd: no assembly") }
+func entriesAVX2(*byte, *float64, *float64, int, float64)           { panic("simd: no assembly") }
 func byteTableAVX2(*[256]float64, *[8]float32)                      { panic("simd: no assembly") }
 func projectAVX2(_, _ *float64, _ int)                              { panic("simd: no assembly") }
 func levelsAVX2(_, _, _ *[64]float64, _ *float64, _ int, _ float64) { panic("simd: no assembly") }

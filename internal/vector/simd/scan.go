@@ -85,3 +85,40 @@ func ByteTable(table *[256]float64, w *[8]float32) {
 		}
 	}
 }
+
+// Planes sums w over the set bits of four rows: per byte, then over the bytes, bits and bytes ascending. w has a whole number of bytes' weights, and
+// rows as many eights of bytes as hold them. It may be called only if Fast.
+func Planes(sums *[4]float64, rows *[4][]byte, w []float64) {
+	bytes := len(w) / 8
+	var at [4]*byte
+	for i, row := range rows {
+		_ = row[(bytes+7)/8*8-1]
+		at[i] = &row[0]
+	}
+	planesAVX2(sums, &at, &w[0], bytes)
+}
+
+// Entries sets table[16·h+x] to min(255, ⌊(s − lows[h])·inverse + ½⌋), s being the sum of w[4·h+bit] over the set bits of x, ascending. No s is below
+// lows[h], and none is NaN. w has four weights for each of lows.
+func Entries(table []byte, w, lows []float64, inverse float64) {
+	n := len(lows)
+	if n == 0 {
+		return
+	}
+	_, _ = table[16*n-1], w[4*n-1]
+	if fast {
+		entriesAVX2(&table[0], &w[0], &lows[0], n, inverse)
+		return
+	}
+	for h, low := range lows {
+		var sums [16]float64
+		for bit, x := range w[4*h : 4*h+4] {
+			for i, s := range sums[:1<<bit] {
+				sums[1<<bit+i] = s + x
+			}
+		}
+		for i, s := range sums {
+			table[16*h+i] = byte(min(255, float64((s-low)*inverse)+0.5))
+		}
+	}
+}

@@ -70,6 +70,16 @@ func interleaveAVX2(out *byte, rows *byte, stride int, words int)
 //go:noescape
 func byteTableAVX2(table *[256]float64, w *[8]float32)
 
+// planesAVX2 sums w over the set bits of four rows of 8·bytes bits: per byte, then over the bytes, ascending; bytes ≥ 1. Rows are read eight bytes at a time.
+//
+//go:noescape
+func planesAVX2(sums *[4]float64, rows *[4]*byte, w *float64, bytes int)
+
+// entriesAVX2 sets table[16·h+x] to min(255, ⌊(s − lows[h])·inverse + ½⌋), s being the sum of w[4·h+bit] over the set bits of x, ascending, for halves ≥ 1. No s is below lows[h].
+//
+//go:noescape
+func entriesAVX2(table *byte, w *float64, lows *float64, halves int, inverse float64)
+
 // levelsAVX2 adds up, for each factor f of the grid, num = Σ (l+½)·a and den = Σ (l+½)², l = min(top, ⌊f·a + 1e−5⌋), over n ≥ 1 components, ascending.
 //
 //go:noescape

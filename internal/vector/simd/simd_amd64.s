@@ -1705,6 +1705,139 @@ TEXT ·byteTableAVX2(SB), NOSPLIT, $0-16
 	VZEROUPPER
 	RET
 
+// func planesAVX2(sums *[4]float64, rows *[4]*byte, w *float64, bytes int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·planesAVX2(SB), NOSPLIT, $0-32
+	MOVQ   sums+0(FP), AX
+	MOVQ   rows+8(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   bytes+24(FP), BX
+	MOVQ   (CX), SI
+	MOVQ   8(CX), DI
+	MOVQ   16(CX), R8
+	MOVQ   24(CX), CX
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	XORQ   R9, R9
+
+planesWord:
+	VMOVQ       (SI)(R9*1), X3
+	VMOVHPS     (DI)(R9*1), X3, X3
+	VMOVQ       (R8)(R9*1), X2
+	VMOVHPS     (CX)(R9*1), X2, X2
+	VINSERTI128 $0x01, X2, Y3, Y2
+	ADDQ        $0x08, R9
+	MOVQ        $0x00000008, R10
+	CMPQ        BX, R10
+	CMOVQLT     BX, R10
+	SUBQ        R10, BX
+
+planesByte:
+	VPSLLQ       $0x3f, Y2, Y4
+	VBROADCASTSD (DX), Y5
+	VBLENDVPD    Y4, Y5, Y0, Y4
+	VADDPD       Y0, Y4, Y4
+	VPSLLQ       $0x3e, Y2, Y5
+	VBROADCASTSD 8(DX), Y6
+	VBLENDVPD    Y5, Y6, Y0, Y6
+	VADDPD       Y6, Y4, Y4
+	VPSLLQ       $0x3d, Y2, Y5
+	VBROADCASTSD 16(DX), Y6
+	VBLENDVPD    Y5, Y6, Y0, Y6
+	VADDPD       Y6, Y4, Y4
+	VPSLLQ       $0x3c, Y2, Y5
+	VBROADCASTSD 24(DX), Y6
+	VBLENDVPD    Y5, Y6, Y0, Y6
+	VADDPD       Y6, Y4, Y4
+	VPSLLQ       $0x3b, Y2, Y5
+	VBROADCASTSD 32(DX), Y6
+	VBLENDVPD    Y5, Y6, Y0, Y6
+	VADDPD       Y6, Y4, Y4
+	VPSLLQ       $0x3a, Y2, Y5
+	VBROADCASTSD 40(DX), Y6
+	VBLENDVPD    Y5, Y6, Y0, Y6
+	VADDPD       Y6, Y4, Y4
+	VPSLLQ       $0x39, Y2, Y5
+	VBROADCASTSD 48(DX), Y6
+	VBLENDVPD    Y5, Y6, Y0, Y6
+	VADDPD       Y6, Y4, Y4
+	VPSLLQ       $0x38, Y2, Y5
+	VBROADCASTSD 56(DX), Y6
+	VBLENDVPD    Y5, Y6, Y0, Y6
+	VADDPD       Y6, Y4, Y4
+	VADDPD       Y4, Y1, Y1
+	VPSRLQ       $0x08, Y2, Y2
+	ADDQ         $0x40, DX
+	DECQ         R10
+	JNZ          planesByte
+	CMPQ         BX, $0x00
+	JNE          planesWord
+	VMOVUPD      Y1, (AX)
+	VZEROUPPER
+	RET
+
+// func entriesAVX2(table *byte, w *float64, lows *float64, halves int, inverse float64)
+// Requires: AVX, AVX2, SSE2
+TEXT ·entriesAVX2(SB), NOSPLIT, $0-40
+	MOVQ         table+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         lows+16(FP), DX
+	MOVQ         halves+24(FP), BX
+	MOVSD        inverse+32(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         $0x3fe0000000000000, SI
+	VMOVQ        SI, X1
+	VBROADCASTSD X1, Y1
+	MOVQ         $0x406fe00000000000, SI
+	VMOVQ        SI, X2
+	VBROADCASTSD X2, Y2
+	VXORPD       Y3, Y3, Y3
+
+entriesLoop:
+	VBROADCASTSD (CX), Y4
+	VBROADCASTSD 8(CX), Y5
+	VBROADCASTSD 16(CX), Y6
+	VBROADCASTSD 24(CX), Y7
+	VBLENDPD     $0x0a, Y4, Y3, Y4
+	VADDPD       Y3, Y4, Y4
+	VBLENDPD     $0x0c, Y5, Y3, Y5
+	VADDPD       Y5, Y4, Y4
+	VADDPD       Y6, Y4, Y5
+	VADDPD       Y7, Y4, Y6
+	VADDPD       Y7, Y5, Y7
+	VBROADCASTSD (DX), Y8
+	VSUBPD       Y8, Y4, Y4
+	VMULPD       Y0, Y4, Y4
+	VADDPD       Y1, Y4, Y4
+	VMINPD       Y2, Y4, Y4
+	VCVTTPD2DQY  Y4, X4
+	VSUBPD       Y8, Y5, Y5
+	VMULPD       Y0, Y5, Y5
+	VADDPD       Y1, Y5, Y5
+	VMINPD       Y2, Y5, Y5
+	VCVTTPD2DQY  Y5, X5
+	VSUBPD       Y8, Y6, Y6
+	VMULPD       Y0, Y6, Y6
+	VADDPD       Y1, Y6, Y6
+	VMINPD       Y2, Y6, Y6
+	VCVTTPD2DQY  Y6, X6
+	VSUBPD       Y8, Y7, Y7
+	VMULPD       Y0, Y7, Y7
+	VADDPD       Y1, Y7, Y7
+	VMINPD       Y2, Y7, Y7
+	VCVTTPD2DQY  Y7, X7
+	VPACKUSDW    X5, X4, X4
+	VPACKUSDW    X7, X6, X6
+	VPACKUSWB    X6, X4, X4
+	VMOVDQU      X4, (AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x08, DX
+	ADDQ         $0x10, AX
+	DECQ         BX
+	JNZ          entriesLoop
+	VZEROUPPER
+	RET
+
 // func levelsAVX2(num *[64]float64, den *[64]float64, grid *[64]float64, a *float64, n int, top float64)
 // Requires: AVX, AVX2, FMA3
 TEXT ·levelsAVX2(SB), NOSPLIT, $0-48

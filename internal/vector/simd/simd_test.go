@@ -211,6 +211,75 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
+// FuzzPlanes holds sums over four rows and tables of half bytes against plain sums.
+func FuzzPlanes(f *testing.F) {
+	shapes(f)
+	f.Fuzz(func(t *testing.T, seed uint64, dim uint16, count, kind uint8) {
+		d, _ := sized(dim, count)
+		r := rand.New(rand.NewPCG(seed, 8))
+		width, stride := (d+7)/8, (d+63)/64*8
+		w := make([]float64, 8*width)
+		for i, x := range draw(r, d, int(kind)) {
+			w[i] = float64(x)
+		}
+		var rows [4][]byte
+		for i := range rows {
+			rows[i] = make([]byte, stride+3)[3:]
+			for b := range rows[i] {
+				rows[i][b] = byte(r.Uint32())
+			}
+		}
+		if fast {
+			var got [4]float64
+			Planes(&got, &rows, w)
+			for i, row := range rows {
+				want := 0.0
+				for b := range width {
+					part := 0.0
+					for bit := range 8 {
+						if row[b]>>bit&1 == 1 {
+							part += w[8*b+bit]
+						}
+					}
+					want += part
+				}
+				if !same64(got[i], want) {
+					t.Fatalf("D=%d, row %d: got %v, want %v", d, i, got[i], want)
+				}
+			}
+		}
+		lows, widest := make([]float64, 2*width), 0.0
+		for h := range lows {
+			wide := 0.0
+			for _, x := range w[4*h : 4*h+4] {
+				lows[h] += min(x, 0)
+				wide += math.Abs(x)
+			}
+			widest = max(widest, wide)
+		}
+		if widest-widest != 0 { // not finite
+			return
+		}
+		inverse := 0.0
+		if widest > 1e-30 {
+			inverse = (200 + float64(count)) / widest
+		}
+		table := make([]byte, 32*width)
+		Entries(table, w, lows, inverse)
+		for i, got := range table {
+			sum := 0.0
+			for bit := range 4 {
+				if i>>bit&1 == 1 {
+					sum += w[4*(i/16)+bit]
+				}
+			}
+			if want := byte(min(255, float64((sum-lows[i/16])*inverse)+0.5)); got != want {
+				t.Fatalf("D=%d, entry %d: got %d, want %d", d, i, got, want)
+			}
+		}
+	})
+}
+
 func FuzzByteTable(f *testing.F) {
 	shapes(f)
 	f.Fuzz(func(t *testing.T, seed uint64, _ uint16, _, kind uint8) {
