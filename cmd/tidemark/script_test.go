@@ -53,6 +53,8 @@ var program = sync.OnceValues(func() (string, error) {
 // TestScripts runs the command-line scripts in testdata. Beside testscript's own commands they have:
 //
 //	table NAME [DIR]     unpack the fixture table NAME; its base path is DIR, or NAME
+//	made WHAT DIR        make up a table: nothing (no commit), none (a commit without rows), unindexable (NULL, NaN and zero vectors), or rows (two)
+//	emptied DIR [null]   delete the rows of a table that was made up, or take their vectors away, by one more commit
 //	remember DIR         note every file below DIR and its content
 //	[!] unchanged DIR    compare with what was noted
 //	flip FILE OFFSET     change every bit of one byte; a negative offset counts from the end; FILE may be a pattern
@@ -79,6 +81,8 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"table":      cmdTable,
+			"made":       func(ts *testscript.TestScript, _ bool, args []string) { cmdMade(t, ts, args) },
+			"emptied":    func(ts *testscript.TestScript, _ bool, args []string) { cmdEmptied(ts, args) },
 			"remember":   cmdRemember,
 			"unchanged":  cmdUnchanged,
 			"flip":       cmdFlip,
