@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,9 +63,9 @@ func (l *large) vector() []float32 {
 	return v
 }
 
-func newLarge(b *testing.B) *large {
+func newLarge(b *testing.B, clusters int) *large {
 	b.Helper()
-	l := &large{rand: rand.New(rand.NewPCG(11, 12)), records: map[int]map[string][]byte{}, kept: make([]*cluster, benchClusters)}
+	l := &large{rand: rand.New(rand.NewPCG(11, 12)), records: map[int]map[string][]byte{}, kept: make([]*cluster, clusters)}
 	l.centres, l.project = make([]float32, 1000*latent), make([]float32, benchDim*latent)
 	for _, s := range [][]float32{l.centres, l.project} {
 		for i := range s {
@@ -80,8 +81,8 @@ func newLarge(b *testing.B) *large {
 	for range benchQueries {
 		l.queries = append(l.queries, l.vector())
 	}
-	centroids, k, err := ivf.Train(b.Context(), flat, benchRows, benchDim, ivf.TrainConfig{K: benchClusters, MaxIter: 5, Metric: kernel.L2}, nil)
-	if err != nil || k != benchClusters {
+	centroids, k, err := ivf.Train(b.Context(), flat, benchRows, benchDim, ivf.TrainConfig{K: clusters, MaxIter: 5, Metric: kernel.L2}, nil)
+	if err != nil || k != clusters {
 		b.Fatal(k, err)
 	}
 	rot := rabitq.NewRotation(benchDim, 42)
@@ -104,7 +105,7 @@ func rowKey(i int) string { return fmt.Sprintf("row-%08d", i) }
 
 // build packs all rows afresh into the clusters there are.
 func (l *large) build(b *testing.B) {
-	packed := make([][]delta.Posting, benchClusters)
+	packed := make([][]delta.Posting, l.g.K)
 	for i, c := range l.at {
 		packed[c] = append(packed[c], delta.Posting{RecordKey: rowKey(i), Locator: delta.Locator{FileID: "f", BaseInstant: "1", Position: int64(i)}, Code: l.codes[i]})
 	}
@@ -297,7 +298,7 @@ func (l *large) recall(b *testing.B, truth []map[string]bool, engines ...*engine
 
 // BenchmarkQuery asks warm queries for 10 rows.
 func BenchmarkQuery(b *testing.B) {
-	l := newLarge(b)
+	l := newLarge(b, benchClusters)
 	for _, mode := range []Mode{Approximate, ExactRerank} {
 		e := l.engine(b, 10, 50, mode == ExactRerank)
 		b.Run(string(mode), func(b *testing.B) {
@@ -326,10 +327,18 @@ func BenchmarkQuery(b *testing.B) {
 // BenchmarkPruning: which share of postings pass 1 ends, and what that costs in recall: against ranking every posting by its whole estimate,
 // in points of a hundred.
 func BenchmarkPruning(b *testing.B) {
-	l := newLarge(b)
+	for _, clusters := range []int{benchClusters, 4 * benchClusters} {
+		l := newLarge(b, clusters)
+		for _, probes := range []int{benchProbes, 4 * benchProbes} {
+			l.pruning(b, probes)
+		}
+	}
+}
+
+func (l *large) pruning(b *testing.B, probes int) {
 	truth := l.truth(10)
 	for _, heap := range []int{10, 500} {
-		b.Run(fmt.Sprintf("heap of %d", heap), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%d of %d clusters/heap of %d", probes, l.g.K, heap), func(b *testing.B) {
 			var pruned, scanned int
 			var lost float64
 			for b.Loop() {
@@ -338,7 +347,7 @@ func BenchmarkPruning(b *testing.B) {
 					top := func(limit int) ([]string, *Answer) {
 						e := l.engine(b, heap, 1, false)
 						a := l.ask(b, e, i)
-						a.limit, a.probes = limit, benchProbes
+						a.limit, a.probes = limit, probes
 						if err := e.collect(b.Context(), []*ask{a}); err != nil {
 							b.Fatal(err)
 						}
@@ -360,6 +369,50 @@ func BenchmarkPruning(b *testing.B) {
 			}
 			b.ReportMetric(100*float64(pruned)/float64(scanned), "pruned-%")
 			b.ReportMetric(lost, "recall-lost-points")
+			b.ReportMetric(float64(scanned)/benchQueries, "postings/query")
+		})
+	}
+}
+
+// cpu is the processor time of this process.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkBatch asks the same 64 queries one by one and as one batch, in turns, and compares the processor time.
+func BenchmarkBatch(b *testing.B) {
+	const batch = 64
+	l := newLarge(b, benchClusters)
+	for _, mode := range []Mode{Approximate, ExactRerank} {
+		e := l.engine(b, 10, 50, mode == ExactRerank)
+		b.Run(string(mode), func(b *testing.B) {
+			var single, together time.Duration
+			for b.Loop() {
+				began := cpu(b)
+				for i := range batch {
+					if err := e.run(b.Context(), []*ask{l.ask(b, e, i)}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				between := cpu(b)
+				asks := make([]*ask, batch)
+				for i := range asks {
+					asks[i] = l.ask(b, e, i)
+				}
+				if err := e.run(b.Context(), asks); err != nil {
+					b.Fatal(err)
+				}
+				single, together = single+between-began, together+cpu(b)-between
+			}
+			queries := float64(batch * b.N)
+			b.ReportMetric(queries/single.Seconds(), "single/cpu-s")
+			b.ReportMetric(queries/together.Seconds(), "batch/cpu-s")
+			b.ReportMetric(single.Seconds()/together.Seconds(), "batch-gain")
 		})
 	}
 }
@@ -367,7 +420,7 @@ func BenchmarkPruning(b *testing.B) {
 // BenchmarkUpkeep: 20 commits of 1 % each, never folded, against an index of the same rows built afresh on the same centroids. As logs:
 // the rows that changed are deltas. As rewritten files, the worst case: each commit moves every row. Rows come from memory on both sides.
 func BenchmarkUpkeep(b *testing.B) {
-	l := newLarge(b)
+	l := newLarge(b, benchClusters)
 	for _, how := range []string{"logs", "files"} {
 		written, changed := 0, 0
 		for range 20 {
