@@ -269,3 +269,28 @@ func BenchmarkTrain(b *testing.B) {
 		train(b, sample, 5000, 64, ivf.TrainConfig{K: 64, MaxIter: 10, Workers: 2})
 	}
 }
+
+// Few probes are the first of all, ties and numbers that are none included.
+func TestFewProbesAreTheFirst(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 50 {
+		k := 1 + r.IntN(80)
+		centroids := make([]float32, 2*k)
+		for i := range centroids {
+			centroids[i] = float32(r.IntN(4))
+			if r.IntN(20) == 0 {
+				centroids[i] = float32(math.Inf(1))
+			}
+		}
+		for _, m := range []kernel.Metric{kernel.L2, kernel.Cosine, kernel.Dot} {
+			q := []float32{float32(r.IntN(3)), float32(r.IntN(3))}
+			all := ivf.ProbeOrder(m, centroids, k, 2, q, k)
+			for n := range k + 2 {
+				if got := ivf.ProbeOrder(m, centroids, k, 2, q, n); !slices.Equal(got, all[:min(n, k)]) {
+					t.Fatalf("%s: %d probes of %d: got %v, want the first of %v", m, n, k, got, all)
+				}
+			}
+		}
+	}
+}

@@ -15,17 +15,36 @@ func ProbeOrder(m kernel.Metric, centroids []float32, k, d int, q []float32, npr
 		id   int
 		dist float64
 	}
-	all, dists := make([]ranked, k), make([]float64, k)
+	n, dists := min(max(0, nprobes), k), make([]float64, k)
 	kernel.Distances64(m, dists, centroids[:k*d], q)
-	for c, dist := range dists {
-		all[c] = ranked{c, dist}
+	near := make([]ranked, 0, n+1)
+	if n > k/2 || n > fewProbes {
+		near = make([]ranked, k)
+		for c, dist := range dists {
+			near[c] = ranked{c, dist}
+		}
+		slices.SortFunc(near, func(a, b ranked) int {
+			return cmp.Or(cmp.Compare(a.dist, b.dist), cmp.Compare(a.id, b.id))
+		})
+		near = near[:n]
+	} else if n > 0 {
+		for c, dist := range dists {
+			if len(near) == n && dist >= near[n-1].dist {
+				continue
+			}
+			at, _ := slices.BinarySearchFunc(near, dist, func(r ranked, dist float64) int { // behind those as near, whose ids are lower
+				return cmp.Or(cmp.Compare(r.dist, dist), -1)
+			})
+			near = slices.Insert(near, at, ranked{c, dist})
+			near = near[:min(n, len(near))]
+		}
 	}
-	slices.SortFunc(all, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.dist, b.dist), cmp.Compare(a.id, b.id))
-	})
-	out := make([]int, min(max(0, nprobes), k))
+	out := make([]int, n)
 	for i := range out {
-		out[i] = all[i].id
+		out[i] = near[i].id
 	}
 	return out
 }
+
+// fewProbes is up to how many probes a list kept in order takes less time than sorting all centroids.
+const fewProbes = 512
