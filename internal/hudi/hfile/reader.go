@@ -27,6 +27,7 @@ type Reader struct {
 	tail      []byte // last bytes of the file, from tailOff on
 	tailOff   int64
 	info      []KV
+	schema    string
 	root      []entry
 	rootBytes uint64 // plain size of the root index
 	metas     []entry
@@ -112,6 +113,8 @@ func (r *Reader) load(b []byte) error {
 	if r.info, err = parseInfo(blk.payload, at); err != nil {
 		return err
 	}
+	schema, _ := r.Info(InfoSchema)
+	r.schema = string(schema)
 	for len(b) > 0 {
 		if _, _, err := next(magicBloomMeta, magicBloomDel, magicRoot); err != nil {
 			return err
@@ -159,10 +162,7 @@ func (r *Reader) contiguous() error {
 }
 
 // Schema returns the Avro schema of the values, "" if the file carries none.
-func (r *Reader) Schema() string {
-	v, _ := r.Info(InfoSchema)
-	return string(v)
-}
+func (r *Reader) Schema() string { return r.schema }
 
 // Info returns an entry of the file info. The value must not be changed.
 func (r *Reader) Info(key string) ([]byte, bool) {
