@@ -197,11 +197,10 @@ func (s *spread) nth(n int) float64 {
 
 // bounds returns what the integers of pass 1 say of the rows of a cluster.
 func (s *scanner) bounds(c *cluster, q *rabitq.ClusterQuery) []float64 {
-	bounds := make([]float64, 0, c.rows())
+	bounds, at := make([]float64, c.rows()), 0
 	for _, b := range c.blocks {
-		for i, sum := range s.scan(b, q) {
-			bounds = append(bounds, q.Bound(sum, &b.factors[i]))
-		}
+		q.Bounds(bounds[at:at+len(b.factors)], s.scan(b, q), b.factors)
+		at += len(b.factors)
 	}
 	return bounds
 }

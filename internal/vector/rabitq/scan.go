@@ -3,6 +3,7 @@ package rabitq
 import (
 	"math"
 
+	"tidemark/internal/vector/kernel"
 	"tidemark/internal/vector/simd"
 )
 
@@ -142,4 +143,44 @@ func (c *ClusterQuery) Bound(sum uint16, f *Factors) float64 {
 	}
 	ip := c.scan.most + float64(c.scan.step*float64(sum))
 	return c.distance(float64(rescale*ip)+float64(float64(f.Err1)*c.wNorm), f.FAdd1, f)
+}
+
+// Bounds sets out[i] to the Bound of sums[i] and f[i], in one loop. All have as many places.
+func (c *ClusterQuery) Bounds(out []float64, sums []uint16, f []Factors) {
+	sums, f = sums[:len(out)], f[:len(out)]
+	m := c.query.metric
+	if !c.scan.usable || m == kernel.L2 && c.w2 < 1e-18 {
+		for i := range out {
+			out[i] = c.Bound(sums[i], &f[i])
+		}
+		return
+	}
+	most, step, wNorm := c.scan.most, c.scan.step, c.wNorm
+	w2, qc, qNorm, one := c.w2, c.qc, c.query.norm, c.query.assumeNormalized
+	for i := range out {
+		x := &f[i]
+		rescale := float64(x.FRescale1)
+		if !(rescale >= 0) {
+			out[i] = math.Inf(-1)
+			continue
+		}
+		ip := most + float64(step*float64(sums[i]))
+		rip := float64(rescale*ip) + float64(float64(x.Err1)*wNorm)
+		switch m {
+		case kernel.L2:
+			n := float64(x.ResidualNorm)
+			out[i] = w2 + float64(n*n) - float64(2*rip)
+		case kernel.Dot:
+			out[i] = -(qc + float64(x.FAdd1) + rip)
+		default:
+			norm := 1.0
+			if !one {
+				norm = float64(x.VectorNorm)
+			}
+			out[i] = 1
+			if !(norm < minNorm) {
+				out[i] = 1 - (qc+float64(x.FAdd1)+rip)/float64(qNorm*norm)
+			}
+		}
+	}
 }

@@ -103,7 +103,11 @@ func FuzzScan(f *testing.F) {
 			if want := literalDot(c.w, row); dot != want && want == want {
 				t.Fatalf("D=%d, row %d: got %v, want %v", d, i, dot, want)
 			}
-			if bound := c.Bound(sum, &f); bound > optimistic {
+			bound, list := c.Bound(sum, &f), make([]float64, 1)
+			if c.Bounds(list, []uint16{sum}, []Factors{f}); !same(list[0], bound) {
+				t.Fatalf("%s, D=%d, row %d: bounds %v, bound %v", m, d, i, list[0], bound)
+			}
+			if bound > optimistic {
 				t.Fatalf("%s, D=%d, row %d: bound %v is above the optimistic distance %v, sum %d, factors %+v", m, d, i, bound, optimistic, sum, f)
 			}
 		}
