@@ -279,7 +279,7 @@ func (c *comparison) finish(report *VerifyReport, degraded map[table.Group]bool)
 	for _, key := range slices.Sorted(maps.Keys(c.keys)) {
 		c.count(report, key, c.keys[key], degraded)
 	}
-	report.OK = report.Missing+report.Extra+report.Stale+report.Misrouted+report.WrongCode == 0
+	report.OK = report.equal()
 	if c.request.Progress != nil {
 		c.request.Progress(c.rows)
 	}

@@ -26,6 +26,17 @@ const (
 // GapReasons are all of them.
 var GapReasons = []string{GapPending, GapInflight, GapArchived, GapFailed, GapRestored, GapQuarantined, GapUnaware}
 
+// State says for people what a commit that is not covered is: skipped (Skipped has the operator's reason), quarantined, or not covered yet.
+func (g Gap) State() string {
+	switch {
+	case g.Skipped != "":
+		return "skipped: " + g.Skipped
+	case g.Reason == GapQuarantined:
+		return "set aside"
+	}
+	return "not covered yet"
+}
+
 // gaps lists what keeps the index from covering the newest snapshot or its frontier from following.
 func (l *look) gaps(x *mdt.Index, v Verdict) []Gap {
 	var out []Gap

@@ -64,29 +64,84 @@ type VerifyReport struct {
 	// Damaged says what else that the index rests on cannot be read, with the next step: the ledger of what it covered, the archived
 	// timeline. The rest is compared all the same.
 	Damaged []string `json:"damaged,omitempty"`
-	// OK says that missing, extra, stale, misrouted and wrong_code are all 0, and that nothing is damaged.
+	// LeftOut are completed commits that the comparison knows nothing of, as the index does not hold them: those that are skipped or
+	// quarantined, and what else completed at or before the newest commit compared. The table as it is at Snapshot has their rows.
+	LeftOut []Gap `json:"left_out,omitempty"`
+	// OK says that missing, extra, stale, misrouted and wrong_code are all 0, that nothing is damaged and no commit left out.
 	OK bool `json:"ok"`
 	// Examples are some record keys, or file names, per class.
 	Examples map[string][]string `json:"examples"`
 }
 
+// equal says that nothing differs in what was compared.
+func (r *VerifyReport) equal() bool {
+	return r.Missing+r.Extra+r.Stale+r.Misrouted+r.WrongCode == 0
+}
+
+// Covered says that all is right as far as the index covers the table, and that commits are left out: it says nothing of the table's newest rows.
+func (r *VerifyReport) Covered() bool {
+	return r.equal() && len(r.Damaged) == 0 && len(r.LeftOut) > 0
+}
+
 // Empty says that a sample was compared which holds none of the keys: that nothing differs means nothing then.
-func (r *VerifyReport) Empty() bool { return r.Sample < 1 && r.Checked == 0 && r.OK }
+func (r *VerifyReport) Empty() bool {
+	return r.Sample < 1 && r.Checked == 0 && (r.OK || r.Covered())
+}
 
 // Sentence says the result for people.
 func (r *VerifyReport) Sentence() string {
-	if r.Empty() {
+	keys := fmt.Sprintf("%s of index %s", count(int(r.Checked), "key"), r.Index)
+	at := "at " + orNone(r.Snapshot)
+	if len(r.LeftOut) > 0 {
+		at = fmt.Sprintf("as it would be %s without %s", at, r.without())
+	}
+	switch {
+	case r.Empty():
 		return fmt.Sprintf("nothing compared: the sample of %v holds none of the keys of index %s", r.Sample, r.Index)
+	case r.OK:
+		return fmt.Sprintf("ok: %s agree with the table %s", keys, at)
+	case r.Covered():
+		return fmt.Sprintf("ok as far as covered: %s agree with the table %s", keys, at)
+	case r.equal():
+		return fmt.Sprintf("damaged: %s agree with the table %s, but %s cannot be read", keys, at, count(len(r.Damaged), "thing")+" that it rests on")
 	}
-	if r.OK {
-		return fmt.Sprintf("ok: %s of index %s agree with the table at %s", count(int(r.Checked), "key"), r.Index, orNone(r.Snapshot))
+	text := fmt.Sprintf("mismatch: of %s, %d missing, %d extra, %d stale, %d misrouted, %d with a wrong code",
+		keys, r.Missing, r.Extra, r.Stale, r.Misrouted, r.WrongCode)
+	if len(r.LeftOut) > 0 {
+		text += "; compared with the table " + at
 	}
-	if r.Missing+r.Extra+r.Stale+r.Misrouted+r.WrongCode == 0 {
-		return fmt.Sprintf("damaged: %s of index %s agree with the table at %s, but %s cannot be read", count(int(r.Checked), "key"), r.Index, orNone(r.Snapshot),
-			count(len(r.Damaged), "thing")+" that it rests on")
+	return text
+}
+
+// without names the first of the commits that are left out.
+func (r *VerifyReport) without() string {
+	first := r.LeftOut[0]
+	if len(r.LeftOut) == 1 {
+		return fmt.Sprintf("commit %s, which is %s", first.Requested, first.State())
 	}
-	return fmt.Sprintf("mismatch: of %s of index %s, %d missing, %d extra, %d stale, %d misrouted, %d with a wrong code",
-		count(int(r.Checked), "key"), r.Index, r.Missing, r.Extra, r.Stale, r.Misrouted, r.WrongCode)
+	return fmt.Sprintf("%s, the first is %s, which is %s", count(len(r.LeftOut), "commit"), first.Requested, first.State())
+}
+
+// leaveOut notes the commits that an index does not hold and that are set aside, or lie at or before the newest that it holds.
+func (r *VerifyReport) leaveOut(st *mdt.State, tl *timeline.Timeline, set markers.Set) {
+	newest := ""
+	for _, w := range tl.Writes() {
+		if set.Has(w) {
+			newest = max(newest, w.Completed)
+		}
+	}
+	for _, w := range tl.Writes() {
+		skip, skipped := st.Skipped[w.Requested]
+		_, aside := st.Quarantine[w.Requested]
+		if set.Has(w) || !skipped && !aside && w.Completed > newest {
+			continue
+		}
+		g := Gap{Requested: w.Requested, Completed: &w.Completed, Action: w.Action, Reason: GapPending, Skipped: skip.Reason}
+		if skipped || aside {
+			g.Reason = GapQuarantined
+		}
+		r.LeftOut = append(r.LeftOut, g)
+	}
 }
 
 const defaultExamples = 5
@@ -175,7 +230,10 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 		return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
 	}
 	c.finish(report, degradedGroups(st, x.Name))
-	report.OK = report.OK && len(report.Damaged) == 0
+	if r.At == "" { // else it stood there exactly, see rewind
+		report.leaveOut(st, t.Timeline, set)
+	}
+	report.OK = report.equal() && len(report.Damaged) == 0 && len(report.LeftOut) == 0
 	return report, nil
 }
 

@@ -17,7 +17,8 @@ func (a *app) verifyCommand() *cobra.Command {
 		Short: "Compare index and table by content",
 		Long: `Reads the index and the rows of the table, both as of the same commits, and compares them: every live key has a
 posting with the code of its own vector in its nearest cluster, and nothing else has one. It changes nothing and
-can run beside a sync. The exit code is 4 if they differ.`,
+can run beside a sync. The exit code is 4 if they differ, 3 if they agree without commits that the index leaves out, such as a
+skipped one: the table itself has their rows.`,
 		Example: "  tidemark verify /data/t\n  tidemark verify /data/t --sample 0.01 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -55,14 +56,18 @@ func (a *app) verify(ctx context.Context, url string, req coverage.VerifyRequest
 	} else {
 		a.showVerify(r)
 	}
-	if err == nil && !r.OK {
-		return exitWith(exitMismatch)
-	}
-	if err == nil && r.Empty() {
+	switch {
+	case err != nil:
+		return err
+	case r.Empty():
 		a.warn("the sample of %v holds none of the keys, so nothing was compared; take a larger share", req.Sample)
 		return exitWith(exitFailed)
+	case r.Covered():
+		return exitWith(exitNotFresh)
+	case !r.OK:
+		return exitWith(exitMismatch)
 	}
-	return err
+	return nil
 }
 
 func (a *app) showVerify(r *coverage.VerifyReport) {
@@ -87,6 +92,9 @@ func (a *app) showVerify(r *coverage.VerifyReport) {
 		g.add(c.name, count(c.n), strings.TrimSpace(c.what+sample(r.Examples[c.name])))
 	}
 	g.print(a, "  ")
+	for _, g := range r.LeftOut {
+		a.say("  left out: %s %s, %s", g.Action, g.Requested, oneLine(g.State()))
+	}
 	for _, d := range r.Damaged {
 		a.say("  damaged: %s", oneLine(d))
 	}
