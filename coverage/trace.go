@@ -95,14 +95,35 @@ func (l *look) trace(ctx context.Context, x *mdt.Index, instant string) (*Commit
 	}
 	t.Instant, t.Completed = i.Requested, i.Completed
 	l.committed(t)
+	why, err := l.holds(ctx, x, i)
+	if err != nil {
+		return nil, err
+	}
 	reason := "not covered yet"
-	if set := setOf(x); set.Has(i) {
+	switch {
+	case why == "":
 		t.Covered, reason = true, "no evidence is stored: the index was built on a snapshot that holds the commit"
+		if _, base := x.Baseline.Instants[i.Requested]; !base && i.Requested >= x.Baseline.Before {
+			reason = "the evidence of the commit is not kept any more"
+		}
+	case i.Archived:
+		reason = why
 	}
 	for _, name := range []string{"noticed", "diffed", "staged", "visible"} {
 		t.Missing = append(t.Missing, MissingStep{name, reason})
 	}
 	return t, nil
+}
+
+// holds says why an index is not known to incorporate a completed data write, as Wait judges; "" if it does.
+func (l *look) holds(ctx context.Context, x *mdt.Index, i timeline.Instant) (string, error) {
+	if set := setOf(x); set.Has(i) {
+		return "", nil
+	}
+	if !i.Archived {
+		return "not covered yet", nil
+	}
+	return archivedUncovered(ctx, l.deps.Place.Store, l.props, l.tl, x, i)
 }
 
 // write finds a completed data write on the timeline or in the archive.
