@@ -64,6 +64,9 @@ type Properties struct {
 	HivePartitions, EncodedPartitions bool
 	// Raw holds every key as stored.
 	Raw map[string]string
+	// Stamp is of the file they were read from: where it differs, the file was written anew, or another table lies at this path. Equal does
+	// not compare it.
+	Stamp string
 }
 
 // LoadProperties reads the hoodie.properties in dir (".hoodie", or ".hoodie/metadata/.hoodie" for the metadata table), or its
@@ -103,6 +106,7 @@ func tryLoad(ctx context.Context, st storage.Store, dir string) (*Properties, st
 		if err == nil {
 			var p *Properties
 			if p, err = readProperties(b); err == nil {
+				p.Stamp = info.Stamp()
 				return p, info, nil
 			}
 		}

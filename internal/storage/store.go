@@ -17,6 +17,9 @@ type Info struct {
 	IsDir   bool
 }
 
+// Stamp tells versions of one path apart as well as size and time of modification do, which listings give, too.
+func (i Info) Stamp() string { return fmt.Sprintf("%d@%d", i.Size, i.ModTime.UnixNano()) }
+
 // Store is a tree of files below one root. It exists because a table lies on a local disk, in memory (tests) or in an
 // object store, and because a fault layer must be able to sit in between.
 //

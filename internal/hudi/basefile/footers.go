@@ -10,7 +10,7 @@ import (
 )
 
 // Footers keeps open files between looks at tables, of any number of files, up to a budget: decoded footers, and the page indexes that
-// were read. Files never change, so what is kept is never wrong. It is safe for concurrent use.
+// were read. A file never changes under its name, so what is kept is never wrong. It is safe for concurrent use.
 type Footers struct {
 	kept *lru.Cache[string, *File]
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Pages keeps decoded pages between calls of ReadAt, of any number of files, up to a budget. Files never change, so what is kept is
+// Pages keeps decoded pages between calls of ReadAt, of any number of files, up to a budget. A file never changes under its name, so what is kept is
 // never wrong. It is safe for concurrent use.
 type Pages struct {
 	kept *lru.Cache[pageKey, *page]

@@ -9,7 +9,7 @@ import (
 	"tidemark/internal/lru"
 )
 
-// Blocks keeps unpacked data blocks between look-ups, of any number of files, up to a budget. Files never change, so what is kept is
+// Blocks keeps unpacked data blocks between look-ups, of any number of files, up to a budget. A file never changes under its name, so what is kept is
 // never wrong. It is safe for concurrent use.
 type Blocks struct {
 	kept *lru.Cache[blockKey, []Cell]
@@ -29,7 +29,8 @@ func NewBlocks(budget int64) *Blocks { return &Blocks{lru.New[blockKey, []Cell](
 // Stats returns what the cache has done so far.
 func (b *Blocks) Stats() lru.Stats { return b.kept.Stats() }
 
-// Keep lets look-ups keep blocks. file names the file among all that share b. Call it before the first look-up.
+// Keep lets look-ups keep blocks. file names the file among all that share b, and its version: Hudi gives the first files of a partition that is
+// built again the names of those before. Call it before the first look-up.
 func (r *Reader) Keep(b *Blocks, file string) { r.kept, r.file = b, file }
 
 // Lookup calls fn for every cell whose key is keys[i]; keys may be in any order and repeat, absent ones give no call. The calls are in

@@ -144,7 +144,7 @@ func (m *MDT) open(ctx context.Context, info storage.Info, base bool) (*fileData
 		return nil, m.gone(info.Path, err)
 	}
 	if base && m.blocks != nil {
-		f.base.Keep(m.blocks, m.Store.URL()+"/"+info.Path)
+		f.base.Keep(m.blocks, m.Store.URL()+"/"+info.Path+"#"+info.Stamp())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -114,7 +114,9 @@ func (t *Table) openBase(ctx context.Context, file *File) (*basefile.File, error
 	if storage.IsBroad(t.Store) {
 		tail = guessedTail
 	}
-	return footers.OpenTail(ctx, t.source(kindBase, file.Path, file.Size), tail, t.Store.URL()+"/"+file.Path, t.cache.pages)
+	// The properties tell this table from another one that lay at its path, with files of the same names.
+	name := fmt.Sprintf("%s/%s#%d@%s", t.Store.URL(), file.Path, file.Size, t.Props.Stamp)
+	return footers.OpenTail(ctx, t.source(kindBase, file.Path, file.Size), tail, name, t.cache.pages)
 }
 
 // BaseRows returns how many rows the slice's base file holds, 0 without one. It reads the footer only.
