@@ -67,9 +67,9 @@ func TestSkippedIsNotOwed(t *testing.T) {
 		reason  string
 		next    string
 	}{
-		"alone":              {writes: 4, skipped: []int{4}, reason: "nothing is due but 1 commit skipped by an operator, 20261130020400000 first: lost", next: "tidemark retry /data/t 20261130020400000"},
-		"set aside before":   {writes: 4, skipped: []int{4}, aside: []int{4}, reason: "nothing is due but 1 commit skipped", next: "tidemark retry /data/t 20261130020400000"},
-		"later ones covered": {writes: 6, covered: []int{5, 6}, skipped: []int{4}, reason: "nothing is due but 1 commit skipped", next: "tidemark retry /data/t 20261130020400000"},
+		"alone":              {writes: 4, skipped: []int{4}, reason: "nothing is due but 1 commit skipped by an operator, 20261130020400000 first: lost"},
+		"set aside before":   {writes: 4, skipped: []int{4}, aside: []int{4}, reason: "nothing is due but 1 commit skipped"},
+		"later ones covered": {writes: 6, covered: []int{5, 6}, skipped: []int{4}, reason: "nothing is due but 1 commit skipped"},
 		"another is due": {writes: 6, skipped: []int{4}, owed: 2, seconds: 120, oldest: 3600 - 5*60 - 10,
 			reason: "2 commits not covered, the first is deltacommit 20261130020500000; beside them 1 commit skipped", next: "tidemark sync /data/t"},
 	} {

@@ -213,8 +213,8 @@ func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verd
 			continue // an operator knows
 		}
 		if q, aside := l.state.Quarantine[i.Requested]; aside {
-			s.set(StateBlocked, fmt.Sprintf("%s %s was set aside after %s: %s", i.Action, i.Requested, count(q.Attempts, "attempt"), q.Reason),
-				l.command("retry", i.Requested))
+			s.set(StateBlocked, fmt.Sprintf("%s %s was set aside after %s%s", i.Action, i.Requested, count(q.Attempts, "attempt"), inShort(q.Reason)), l.asideNext(i.Requested))
+			s.Details = q.Reason
 			return true, nil
 		}
 		if n >= maxDueRead {
@@ -228,8 +228,9 @@ func (l *look) blocked(ctx context.Context, s *IndexStatus, x *mdt.Index, v Verd
 			s.wroteGap(i.Requested, writerOf(m))
 		}
 		if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrUnsupported) {
-			s.set(StateBlocked, fmt.Sprintf("completed %s %s proves nothing: %v", i.Action, i.Requested, err),
+			s.set(StateBlocked, fmt.Sprintf("completed %s %s proves nothing%s", i.Action, i.Requested, inShort(err.Error())),
 				fmt.Sprintf("roll %s back, or repair its file, with Hudi's tools", i.Requested))
+			s.Details = err.Error()
 			for g := range s.Gaps {
 				if s.Gaps[g].Requested == i.Requested && s.Gaps[g].Reason == GapPending {
 					s.Gaps[g].Reason = GapFailed
@@ -265,7 +266,7 @@ func (l *look) moving(ctx context.Context, s *IndexStatus, _ *mdt.Index, v Verdi
 		}
 		s.set(StatePaused, reason, l.command("resume", ""))
 	case v.Reason != "" && l.skippedOnly(v):
-		s.set(StateCatchingUp, "nothing is due but "+l.skips(v), l.command("retry", v.Due[0].Requested))
+		s.set(StateCatchingUp, "nothing is due but "+l.skips(v), "") // what an operator decided is not proposed to be undone
 	case v.Reason != "" && s.Skipped > 0:
 		owed, _ := l.owed(v)
 		s.set(StateCatchingUp, fmt.Sprintf("%s not covered, the first is %s %s; beside them %s", count(len(owed.Due), "commit"), owed.Due[0].Action,

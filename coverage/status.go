@@ -105,7 +105,9 @@ type IndexStatus struct {
 	State      State   `json:"state"`
 	Reason     string  `json:"reason"`
 	Next       string  `json:"next"`
-	Frontier   *Times  `json:"frontier"`
+	// Details is all that a failure behind Reason said, for who looks for its cause.
+	Details  string `json:"details,omitempty"`
+	Frontier *Times `json:"frontier"`
 	// FrontierAt is the moment of the frontier's completion; zero where there is none or the table's zone is not known.
 	FrontierAt      time.Time `json:"-"`
 	HeldBy          *string   `json:"held_by"` // requested time

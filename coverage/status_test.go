@@ -78,11 +78,11 @@ func TestStates(t *testing.T) {
 		{"pending compaction", 5, func(w *world) { w.instant(at(4, 30)+".compaction.requested", "") }, coverage.StateFresh, true, "", ""},
 		{"paused", 4, func(w *world) { w.state.Paused = true }, coverage.StatePaused, false, "paused by an operator; 1 commit", "tidemark resume"},
 		{"paused and fresh", 5, func(w *world) { w.state.Paused = true }, coverage.StatePaused, true, "paused", "tidemark resume"},
-		{"zero bytes", 4, func(w *world) { w.instant(at(5, 0)+"_"+at(5, 10)+".deltacommit", "") }, coverage.StateBlocked, false, at(5, 10) + ".deltacommit: file is empty", ""},
-		{"cut commit", 4, func(w *world) { w.instant(at(5, 0)+"_"+at(5, 10)+".deltacommit", `{"part`) }, coverage.StateBlocked, false, "proves nothing", "Hudi's tools"},
+		{"zero bytes", 4, func(w *world) { w.instant(at(5, 0)+"_"+at(5, 10)+".deltacommit", "") }, coverage.StateBlocked, false, "deltacommit " + at(5, 0) + " proves nothing: a file of it is damaged" + end, "Hudi's tools"},
+		{"cut commit", 4, func(w *world) { w.instant(at(5, 0)+"_"+at(5, 10)+".deltacommit", `{"part`) }, coverage.StateBlocked, false, "proves nothing: a file of it is damaged" + end, "Hudi's tools"},
 		{"quarantined", 4, func(w *world) {
-			w.state.Quarantine = map[string]mdt.Quarantine{at(5, 0): {Reason: "disk", Attempts: 3}}
-		}, coverage.StateBlocked, false, "set aside after 3 attempts: disk", "tidemark retry /data/t " + at(5, 0)},
+			w.state.Quarantine = map[string]mdt.Quarantine{at(5, 0): {Reason: "read x.parquet: thrift type 14: corrupt", Attempts: 3}}
+		}, coverage.StateBlocked, false, "set aside after 3 attempts: a file of it is damaged" + end, "tidemark retry /data/t " + at(5, 0) + "; if it cannot be removed: tidemark skip /data/t " + at(5, 0) + " --reason"},
 		{"covered commit gone", 5, func(w *world) { w.drop(".hoodie/timeline/" + at(3, 0) + "_" + at(3, 10) + ".deltacommit") },
 			coverage.StateBlocked, false, "commit " + at(3, 0) + ", which the index holds, is on the timeline no longer: it was rolled back", "tidemark reconcile /data/t"},
 		{"rollback of nothing covered", 5, func(w *world) {

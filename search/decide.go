@@ -101,7 +101,7 @@ func decide(mode Mode, policy Policy, s situation) (Mode, string, error) {
 		return unusable(s.mismatch, "drop the index and create it again; until then "+exact, storage.ErrRefused)
 	case !s.fresh.Fresh && policy == Fail:
 		return "", "", &storage.Error{Op: "search index", Err: fmt.Errorf("%s: %w", s.fresh.why(), storage.ErrStale),
-			Hint: "run tidemark sync, or search with --policy WARN or --policy FALLBACK"}
+			Hint: "'tidemark status' says what to do; or search with --policy WARN or --policy FALLBACK"}
 	case !s.fresh.Fresh && policy == Fallback:
 		return BruteForce, s.fresh.why(), nil
 	case !s.recordIndex && mode == Approximate:

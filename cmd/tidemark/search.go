@@ -132,14 +132,14 @@ func (a *app) search(ctx context.Context, url string, req search.Request, batch 
 	reader := search.NewReader(a.searchDeps(place, url))
 	if batch != nil {
 		all, err := reader.Batch(ctx, req, batch)
-		return a.answered(ctx, url, req, all, err)
+		return a.answered(ctx, place, url, req, all, err)
 	}
 	answer, err := reader.Search(ctx, req)
-	return a.answered(ctx, url, req, []*search.Answer{answer}, err)
+	return a.answered(ctx, place, url, req, []*search.Answer{answer}, err)
 }
 
 // answered prints the answers of a batch, or the only one.
-func (a *app) answered(ctx context.Context, url string, req search.Request, all []*search.Answer, err error) error {
+func (a *app) answered(ctx context.Context, place mdt.Place, url string, req search.Request, all []*search.Answer, err error) error {
 	var answer *search.Answer
 	if len(all) > 0 {
 		answer = all[0]
@@ -147,7 +147,7 @@ func (a *app) answered(ctx context.Context, url string, req search.Request, all 
 	switch {
 	case errors.Is(err, storage.ErrStale):
 		return &exitError{code: exitNotFresh, err: &hinted{err: err, facts: factsOf(answer),
-			hint: a.toBeFresh(ctx, url, req.Index) + "; or ask with --policy WARN or FALLBACK"}}
+			hint: coverage.ToBeFresh(ctx, coverage.Deps{Place: place, Table: url, Sink: a.sink}, req.Index) + "; or ask with --policy WARN or FALLBACK"}}
 	case err != nil:
 		return err
 	}
@@ -166,17 +166,6 @@ func (a *app) answered(ctx context.Context, url string, req search.Request, all 
 		}
 	}
 	return nil
-}
-
-// toBeFresh is what to do about an index that is not fresh: to catch up, where that is all, and otherwise what status says.
-func (a *app) toBeFresh(ctx context.Context, url, index string) string {
-	all, err := a.status(ctx, url, index)
-	for _, s := range all {
-		if err == nil && !s.Fresh && s.State != coverage.StateCatchingUp && s.Next != "" {
-			return "it is " + string(s.State) + ": " + s.Next
-		}
-	}
-	return "catch up first: tidemark sync " + a.named(url)
 }
 
 // searchDeps connects a search with the judgement of coverage.

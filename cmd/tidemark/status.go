@@ -105,6 +105,9 @@ func (a *app) showStatus(s coverage.IndexStatus) error {
 		g.add("index", *s.Index+generationOf(s))
 	}
 	g.add("table", s.Table)
+	if s.Details != "" {
+		g.add("details", oneLine(s.Details))
+	}
 	if s.Frontier != nil {
 		g.add("frontier", times(*s.Frontier))
 	}

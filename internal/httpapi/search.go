@@ -17,6 +17,7 @@ import (
 	"tidemark/internal/arrowx"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
+	"tidemark/internal/storage"
 	"tidemark/search"
 )
 
@@ -128,6 +129,8 @@ func (s *Server) search(r *http.Request) (int, any, error) {
 		all = []*search.Answer{a}
 	}
 	switch {
+	case errors.Is(err, storage.ErrStale):
+		return 0, nil, s.stale(ctx, r, req.Index, err)
 	case err != nil:
 		return 0, nil, err
 	case accepts(r, arrowx.ContentType):
@@ -137,6 +140,15 @@ func (s *Server) search(r *http.Request) (int, any, error) {
 		return http.StatusOK, map[string]any{"answers": all}, nil
 	}
 	return http.StatusOK, all[0], nil
+}
+
+// stale says what to do about an index that is not fresh.
+func (s *Server) stale(ctx context.Context, r *http.Request, index string, err error) error {
+	d, _, bad := s.deps(r)
+	if bad != nil {
+		return err
+	}
+	return &storage.Error{Op: "search", Path: r.PathValue("t"), Err: err, Hint: coverage.ToBeFresh(ctx, d, index) + "; or ask with the policy WARN or FALLBACK"}
 }
 
 // turn waits until a search may begin.

@@ -163,3 +163,24 @@ func TestSearchBadInput(t *testing.T) {
 		w.object(w.do("POST", "/v1/tables/none/search", `{"vector":`+one+`}`), 404)
 	})
 }
+
+// The hint of a search that is refused is what helps: not a sync of a table that is paused, nor of one where nothing is due but what was skipped.
+func TestHintOfRefusedSearch(t *testing.T) {
+	t.Parallel()
+	serve(t, httpapi.Config{Secret: "s", Rate: 1000}, func(w *world) {
+		auth := []string{"Authorization", "Bearer s"}
+		hint := func(want string) {
+			t.Helper()
+			v := w.object(w.do("POST", "/v1/tables/orders/search", `{"vector":`+one+`,"policy":"fail"}`, auth...), 409)
+			if !strings.Contains(fmt.Sprint(v["hint"]), want) || strings.Contains(fmt.Sprint(v["hint"]), "sync") {
+				t.Errorf("hint %q, want %q", v["hint"], want)
+			}
+		}
+		w.object(w.do("POST", "/v1/tables/orders/pause", "", auth...), 200)
+		w.commit()
+		hint("tidemark resume /data/tables/cow_cb; or ask")
+		w.object(w.do("POST", "/v1/tables/orders/skip?instant="+w.last.Requested+"&reason=lost", "", auth...), 200)
+		w.object(w.do("POST", "/v1/tables/orders/resume", "", auth...), 200)
+		hint("1 commit skipped by an operator")
+	})
+}

@@ -3,6 +3,7 @@ package mdt
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // Named is a table, and the place beside it if sink is not "", as words of a command line: each can be pasted into a shell.
@@ -33,9 +34,7 @@ func Complete(text, table, sink string) string {
 	for _, at := range ofTable.FindAllStringSubmatchIndex(text, -1) {
 		out.WriteString(text[end:at[1]])
 		end = at[1]
-		rest := text[end:]
-		next, _, _ := strings.Cut(strings.TrimPrefix(rest, " "), " ")
-		if strings.HasPrefix(rest, " ") && (next == table || next == Word(table) || next == "TABLE" || strings.ContainsAny(next[:min(1, len(next))], "/.'-") || strings.Contains(next, "://")) {
+		if namesTable(text[end:], table) {
 			continue
 		}
 		out.WriteString(" " + Named(table, sink))
@@ -44,4 +43,28 @@ func Complete(text, table, sink string) string {
 		}
 	}
 	return out.String() + text[end:]
+}
+
+// namesTable says whether what follows a command begins with a table. It may be followed by the sentence that the command stands in.
+func namesTable(rest, table string) bool {
+	rest, ok := strings.CutPrefix(rest, " ")
+	if !ok || rest == "" {
+		return false
+	}
+	for _, word := range []string{table, Word(table), "TABLE"} {
+		if after, ok := strings.CutPrefix(rest, word); ok && word != "" && (after == "" || !wordly(after)) {
+			return true
+		}
+	}
+	next, _, _ := strings.Cut(rest, " ")
+	return strings.ContainsAny(next[:1], "/.'") || strings.Contains(next, "://")
+}
+
+// wordly says whether a text goes on with the word that stands before it, and not with a space, an end or a mark of punctuation.
+func wordly(s string) bool {
+	r := s[0]
+	if strings.IndexByte(".,:", r) >= 0 { // of a path, or of the sentence
+		return len(s) > 1 && s[1] != ' '
+	}
+	return r >= utf8.RuneSelf || strings.IndexByte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-/@%+=", r) >= 0
 }

@@ -33,10 +33,19 @@ func TestComplete(t *testing.T) {
 		{"tidemark sync s3://b/t, or tidemark config, or a newer tidemark", "s3://b/t", "", "tidemark sync s3://b/t, or tidemark config, or a newer tidemark"},
 		{"drop it: tidemark index drop, then create", "/t", "", "drop it: tidemark index drop /t, then create"},
 		{"tidemark prove TABLE", "/t", "", "tidemark prove TABLE"},
+		{"catch up: tidemark sync T; or ask otherwise", "T", "", "catch up: tidemark sync T; or ask otherwise"},
+		{"(tidemark sync T), 'tidemark sync T', tidemark sync T, tidemark sync T.", "T", "", "(tidemark sync T), 'tidemark sync T', tidemark sync T, tidemark sync T."},
+		{"tidemark sync T --sink s; or ask", "T", "s", "tidemark sync T --sink s; or ask"},
+		{"tidemark sync 'a b'; or ask", "a b", "", "tidemark sync 'a b'; or ask"},
+		{"tidemark sync and wait", "a", "", "tidemark sync a and wait"},
+		{"tidemark search --policy WARN", "T", "", "tidemark search T --policy WARN"},
 		{"tidemark synchronise", "/t", "", "tidemark synchronise"},
 	} {
 		if got := Complete(c.text, c.table, c.sink); got != c.want {
 			t.Errorf("Complete(%q, %q, %q) = %q, want %q", c.text, c.table, c.sink, got, c.want)
+		}
+		if again := Complete(c.want, c.table, c.sink); again != c.want {
+			t.Errorf("Complete(%q, %q, %q) again = %q", c.want, c.table, c.sink, again)
 		}
 	}
 }
