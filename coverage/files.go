@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -77,7 +78,7 @@ func (g standing) files(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	return nil, nil
 }
 
-// Known is what a process has found to be there, so that it is not looked for at every poll. The zero value is empty; it is safe for
+// Known is what a process has found to be there within the last minutes, so that it is not looked for at every poll. The zero value is empty; it is safe for
 // concurrent use.
 type Known struct {
 	mu    sync.Mutex
@@ -88,7 +89,11 @@ type Known struct {
 type sound struct {
 	revision int64 // of the state
 	tl       *timeline.Timeline
+	at       time.Time
 }
+
+// soundFor is how long a look at files counts though neither the state nor the timeline has changed since.
+const soundFor = 5 * time.Minute
 
 func (k *Known) has(index string, revision int64, tl *timeline.Timeline) bool {
 	if k == nil {
@@ -97,7 +102,7 @@ func (k *Known) has(index string, revision int64, tl *timeline.Timeline) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	was := k.files[index]
-	return was.tl != nil && was.revision == revision && was.tl.Equal(tl)
+	return was.tl != nil && was.revision == revision && was.tl.Equal(tl) && time.Since(was.at) < soundFor
 }
 
 func (k *Known) found(index string, revision int64, tl *timeline.Timeline) {
@@ -109,7 +114,7 @@ func (k *Known) found(index string, revision int64, tl *timeline.Timeline) {
 	if k.files == nil {
 		k.files = map[string]sound{}
 	}
-	k.files[index] = sound{revision, tl}
+	k.files[index] = sound{revision, tl, time.Now()}
 }
 
 // newest reads the newest commits and returns the files that they wrote, as far as later ones have not replaced them; or that one of

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"tidemark/coverage"
 	"tidemark/internal/hudi/mdt"
@@ -81,4 +83,31 @@ func TestNothingIsWritten(t *testing.T) {
 	if guard.Refused() != 0 || guard.Writes() != 0 {
 		t.Errorf("%d writes were tried", guard.Refused()+guard.Writes())
 	}
+}
+
+// What was found to be there is looked for again after some minutes, though nothing has changed that would say so.
+func TestFilesAreLookedForAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2, 2)
+		st := &counting{Store: w.store}
+		d := w.deps()
+		d.Place, d.Known = mdt.Inside(st), &coverage.Known{}
+		look := func() int64 {
+			before := st.requests.Load()
+			if all, err := coverage.Status(t.Context(), d); err != nil || !all[0].Fresh {
+				t.Fatal(all, err)
+			}
+			return st.requests.Load() - before
+		}
+		first := look()
+		time.Sleep(4 * time.Minute)
+		if soon := look(); soon >= first {
+			t.Errorf("%d requests after four minutes, %d at first", soon, first)
+		}
+		time.Sleep(time.Minute)
+		if later := look(); later != first {
+			t.Errorf("%d requests after five minutes, %d at first", later, first)
+		}
+	})
 }
