@@ -86,7 +86,7 @@ func nextNumber(ctx context.Context, c Committer, place mdt.Place, p *Plan) (uin
 		return 0, fmt.Errorf("read state: %w", err)
 	}
 	if err == nil {
-		if err := checkFree(st, p.Index); err != nil {
+		if err := errors.Join(mdt.NotPaused(place, st), checkFree(st, p.Index)); err != nil {
 			return 0, err
 		}
 		if x := st.Indexes[p.Index]; x != nil {

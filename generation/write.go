@@ -127,7 +127,7 @@ func (b *bootstrap) building(st *mdt.State) bool {
 
 // reserve takes the number for good: whatever happens from here on, the next attempt takes a higher one.
 func (b *bootstrap) reserve(st *mdt.State) error {
-	if err := checkFree(st, b.plan.Index); err != nil {
+	if err := errors.Join(mdt.NotPaused(b.req.Place, st), checkFree(st, b.plan.Index)); err != nil {
 		return err
 	}
 	x := st.Indexes[b.plan.Index]

@@ -82,7 +82,7 @@ func Reconcile(ctx context.Context, place mdt.Place, opt ReconcileOptions) ([]Re
 func reconcile(ctx context.Context, place mdt.Place, sk Committer, opt ReconcileOptions) ([]Reconciled, error) {
 	for redo := 0; ; redo++ {
 		st := sk.State()
-		if err := notPaused(place, st); err != nil {
+		if err := mdt.NotPaused(place, st); err != nil {
 			return nil, err
 		}
 		r, err := newReconciliation(ctx, place, st, opt)
@@ -101,15 +101,6 @@ func reconcile(ctx context.Context, place mdt.Place, sk Committer, opt Reconcile
 			return nil, err
 		}
 	}
-}
-
-// notPaused refuses to write to a table that an operator has paused.
-func notPaused(place mdt.Place, st *mdt.State) error {
-	if !st.Paused {
-		return nil
-	}
-	return &storage.Error{Op: "follow table", Path: place.Store.URL(), Hint: "tidemark resume ends that",
-		Err: fmt.Errorf("paused by an operator: %w", storage.ErrRefused)}
 }
 
 // reconciliation is one comparison of indexes with the table as one look shows it.

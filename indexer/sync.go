@@ -163,7 +163,7 @@ var errRedo = errors.New("the table moved while a batch was made")
 func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int), m Memory, copies *CopyStats) (int, string, error) {
 	sk.memo.steps = Steps{Looked: sk.memo.clock()}
 	st := sk.State()
-	if err := notPaused(place, st); err != nil {
+	if err := mdt.NotPaused(place, st); err != nil {
 		return 0, "", err
 	}
 	l, err := takeAfter(ctx, place, sk.tables, &sk.memo.judged, st)

@@ -57,9 +57,14 @@ func (s *Sink) Update(ctx context.Context, fn func(st *mdt.State) error) error {
 
 // Drop marks an index DROPPED and retires its files. Generation numbers stay used. Without a lease it settles a commit that
 // a dead owner left, by taking the lease for a moment. ErrNotFound when there is no such index; a dropped one stays so. ErrHandedOver
-// when a partition is no longer ours.
+// when a partition is no longer ours, ErrRefused when an operator has paused the table.
 func (s *Sink) Drop(ctx context.Context, index string) error {
-	drop := func(st *mdt.State) error { return dropIndex(st, index) }
+	drop := func(st *mdt.State) error {
+		if err := mdt.NotPaused(s.place, st); err != nil {
+			return err
+		}
+		return dropIndex(st, index)
+	}
 	if st, _, err := s.read(ctx); err == nil {
 		if err := s.checkOurs(ctx, st); err != nil {
 			return err
