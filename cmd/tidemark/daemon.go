@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,11 +58,38 @@ func (s *settingsFlags) load(c *cobra.Command, sink string, tables []string) (*c
 			given[key] = f.Value.String()
 		}
 	}
-	l, err := config.Load(config.Input{File: s.file, Env: os.Environ(), Flags: given, Tables: tables, Sink: sink, Same: source.Key})
+	l, err := config.Load(config.Input{File: s.file, Env: os.Environ(), Flags: given, Tables: tables, Sink: sink, Same: samePlace})
 	if err != nil {
 		return nil, err
 	}
+	for i := range l.Tables { // writers name a table by its whole path, and so do next steps that are read elsewhere
+		l.Tables[i].Path, l.Tables[i].Sink = absolute(l.Tables[i].Path), absolute(l.Tables[i].Sink)
+	}
 	return l, indexer.CheckTables(tablesOf(l.Tables))
+}
+
+// absolute makes the relative path of a local folder whole; URLs and what is whole already stay as they are.
+func absolute(path string) string {
+	if path == "" || remote(path) || strings.HasPrefix(path, "file:") {
+		return path
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}
+
+// samePlace makes equal what names one table or place: of a local folder its whole path without symbolic links, as far as it exists.
+func samePlace(path string) string {
+	key := source.Key(path)
+	if path == "" || strings.Contains(key, "://") {
+		return key
+	}
+	key = absolute(key)
+	if real, err := filepath.EvalSymlinks(key); err == nil {
+		return real
+	}
+	return key
 }
 
 // tablesOf are the tables of a configuration as the follower takes them.
