@@ -59,7 +59,7 @@ func Corrections(ctx context.Context, d Deps, r CorrectionsRequest) (*VerifyRepo
 	if _, err := mdt.Evidence(ctx, d.Place, r.State, x.Name); err != nil && !report.damaged(err) {
 		return nil, nil, nil, fmt.Errorf("compare index %s: %w", x.Name, err)
 	}
-	if err := report.beside(ctx, d.Place, r.Table); err != nil {
+	if err := report.beside(ctx, d.Place, r.Table, r.State, x.Name); err != nil {
 		return nil, nil, nil, fmt.Errorf("compare index %s: %w", x.Name, err)
 	}
 	report.OK = report.OK && len(report.Damaged) == 0

@@ -84,22 +84,37 @@ func damaged(w timeline.Instant, why string) *fallen {
 // A restore of the table takes commits of ours off that timeline, whatever they cover, and leaves their files (protocol 10, row 5): they stay in
 // use, and what the restore undid is told by the table's own timeline.
 func (g standing) ours(ctx context.Context, x *mdt.Index) (*fallen, error) {
+	return g.oursOn(ctx, x, true)
+}
+
+// lostOurs is ours for who reads the commit files anyway, and does not go by their sizes.
+func (g standing) lostOurs(ctx context.Context, x *mdt.Index) (*fallen, error) {
+	return g.oursOn(ctx, x, false)
+}
+
+func (g standing) oursOn(ctx context.Context, x *mdt.Index, sizes bool) (*fallen, error) {
 	dir, err := listDir(ctx, g.place.Store, g.place.TimelineDir())
 	if err != nil {
 		return nil, err
 	}
-	there, restored := map[string]bool{}, "" // restored: requested time of the newest restore
+	there, short, restored := map[string]bool{}, map[string]string{}, "" // restored: requested time of the newest restore
 	for _, info := range dir {
 		id, rest, ok := strings.Cut(path.Base(info.Path), "_")
 		switch {
 		case ok && strings.HasSuffix(rest, ".deltacommit"):
 			there[id] = true
+			if sizes && info.Size < mdt.LeastCommitFile() {
+				short[id] = fmt.Sprintf("commit file %s has %s", info.Path, count(int(info.Size), "byte"))
+			}
 		case ok && strings.HasSuffix(rest, ".restore"):
 			restored = max(restored, id)
 		}
 	}
 	var lost mdt.DataFile // of the newest commit that is not there
 	for _, f := range g.state.Live(x.Name) {
+		if why := short[f.ID]; why != "" {
+			return &fallen{state: StateStalled, next: mdt.CommitFileHint(x.Name), reason: "what the index rests on was damaged: " + why}, nil
+		}
 		if f.ID > lost.ID && !there[f.ID] && !slices.Contains(x.Building, f) {
 			lost = f
 		}

@@ -212,6 +212,9 @@ func collect(ctx context.Context, d Deps, index string) (*evidence, error) {
 	if e.kept, err = mdt.Evidence(ctx, d.Place, e.state, e.index.Name); err != nil {
 		return nil, fmt.Errorf("prove index %s: %w", e.index.Name, err)
 	}
+	if err := mdt.CheckCommitFiles(ctx, d.Place, e.state, e.index.Name); err != nil {
+		return nil, fmt.Errorf("prove index %s: %w", e.index.Name, err)
+	}
 	e.archive = timeline.NewArchive(d.Place.Store, table.HoodieDir, e.props)
 	if err := e.read(ctx, d.Place); err != nil {
 		return nil, fmt.Errorf("prove index %s: %w", e.index.Name, err)

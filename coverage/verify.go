@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -186,15 +187,19 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 		return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
 	}
 	if r.Sample == 1 {
-		if err := report.beside(ctx, d.Place, t); err != nil {
+		if err := report.beside(ctx, d.Place, t, st, x.Name); err != nil {
 			return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
 		}
-		found, err := standing{place: d.Place, state: st, props: t.Props, tl: t.Timeline}.astray(ctx, x)
-		if err != nil && !report.damaged(err) {
-			return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
-		}
-		if found != nil {
-			report.damaged(&storage.Error{Op: "verify", Path: x.Name, Err: fmt.Errorf("%s: %w", found.reason, storage.ErrCorrupt), Hint: found.hint()})
+		g := standing{place: d.Place, state: st, props: t.Props, tl: t.Timeline}
+		for _, step := range []func(context.Context, *mdt.Index) (*fallen, error){g.astray, g.lostOurs} {
+			found, err := step(ctx, x)
+			if err != nil && !report.damaged(err) {
+				return nil, fmt.Errorf("verify index %s: %w", x.Name, err)
+			}
+			if found != nil {
+				hint := cmp.Or(found.hint(), "drop index "+x.Name+" and create it again")
+				report.damaged(&storage.Error{Op: "verify", Path: x.Name, Err: fmt.Errorf("%s: %w", found.reason, storage.ErrCorrupt), Hint: hint})
+			}
 		}
 	}
 	set, cut := setOf(x), table.Cut{}
@@ -238,14 +243,15 @@ func verifyOnce(ctx context.Context, d Deps, r VerifyRequest) (*VerifyReport, er
 }
 
 // beside checks what an index rests on beside its own files and the table's: the archived timeline, the state, our commit files.
-func (r *VerifyReport) beside(ctx context.Context, place mdt.Place, t *table.Table) error {
+func (r *VerifyReport) beside(ctx context.Context, place mdt.Place, t *table.Table, st *mdt.State, index string) error {
 	if _, err := t.Archive().Verify(ctx); err != nil && !r.damaged(err) {
 		return err
 	}
-	for _, check := range []func(context.Context, mdt.Place) error{mdt.CheckStateBytes, mdt.CheckCommitFiles} {
-		if err := check(ctx, place); err != nil && !r.damaged(err) {
-			return err
-		}
+	if err := mdt.CheckStateBytes(ctx, place); err != nil && !r.damaged(err) {
+		return err
+	}
+	if err := mdt.CheckCommitFiles(ctx, place, st, index); err != nil && !r.damaged(err) {
+		return err
 	}
 	return nil
 }

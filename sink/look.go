@@ -166,6 +166,15 @@ func (l *look) newest() (at string, file time.Time) {
 	return at, file
 }
 
+// ours returns our commit of an id, if the look shows it completed.
+func (l *look) ours(id string) (timeline.Instant, bool) {
+	if l.mdt == nil {
+		return timeline.Instant{}, false
+	}
+	i, ok := l.mdt.Find(id)
+	return i, ok && i.Requested == id && i.State == timeline.Completed
+}
+
 // taken says whether a time is on either timeline, as a requested or a completion time.
 func (l *look) taken(t string) bool {
 	if _, ok := l.mdt.Find(t); ok {
@@ -225,6 +234,9 @@ func (s *Sink) checkStage(ctx context.Context, l *look, dirs []string, files []m
 		}
 	}
 	for _, f := range files {
+		if i, ok := l.ours(f.ID); ok && i.Size < mdt.LeastCommitFile() {
+			return mdt.DamagedCommitFile(s.place.TimelineDir()+"/"+i.File, f.Index, fmt.Errorf("%d bytes: %w", i.Size, storage.ErrCorrupt))
+		}
 		if dir := path.Dir(f.Path); !listed[dir] {
 			if _, err := list(dir); err != nil {
 				return err

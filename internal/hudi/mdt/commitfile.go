@@ -91,9 +91,27 @@ func CheckCommitFile(id string, b []byte) error {
 	return nil
 }
 
-// CheckCommitFiles reads every commit file of ours on the active timeline of the metadata table. One that is damaged is ErrCorrupt, naming it.
-// Ours are those that completed a millisecond after they were requested, which no clock gives (protocol 0.5).
-func CheckCommitFiles(ctx context.Context, p Place) error {
+// LeastCommitFile is a size that no commit file of ours is below: a listing tells by it that one was emptied or cut short.
+func LeastCommitFile() int64 { return int64(len(commitHeader()) + 2*syncLength) }
+
+// CheckCommitFiles reads the commit files of ours on the active timeline of the metadata table from the one on that built the index's active
+// generation: all that an index is made of. Older ones, such as those of an index that was dropped, are not looked at: nothing depends on
+// them. Ours are those that completed a millisecond after they were requested, which no clock gives (protocol 0.5), and all that the state names.
+// A damaged one is ErrCorrupt, naming it. One that is not there may be archived, and is for the caller to look for.
+func CheckCommitFiles(ctx context.Context, p Place, st *State, index string) error {
+	needed := map[string]bool{}
+	for _, f := range st.Live(index) {
+		needed[f.ID] = true
+	}
+	built := ""
+	if x := st.Indexes[index]; x != nil {
+		g, _ := x.Active()
+		built = g.Built
+	}
+	ours := func(id, completion string) bool {
+		next, err := timeline.AddMillis(id, 1)
+		return needed[id] || id >= built && err == nil && next == completion
+	}
 	infos, err := p.Store.List(ctx, p.TimelineDir())
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
@@ -103,7 +121,7 @@ func CheckCommitFiles(ctx context.Context, p Place) error {
 	}
 	for _, i := range infos {
 		id, completion, ok := strings.Cut(strings.TrimSuffix(path.Base(i.Path), ".deltacommit"), "_")
-		if next, err := timeline.AddMillis(id, 1); !ok || err != nil || next != completion || !strings.HasSuffix(i.Path, ".deltacommit") {
+		if !ok || !ours(id, completion) || !strings.HasSuffix(i.Path, ".deltacommit") {
 			continue
 		}
 		b, _, err := p.Store.ReadFile(ctx, i.Path)
@@ -114,9 +132,18 @@ func CheckCommitFiles(ctx context.Context, p Place) error {
 			return fmt.Errorf("check commit files: %w", err)
 		}
 		if err := CheckCommitFile(id, b); err != nil {
-			return &storage.Error{Op: "check commit file", Path: i.Path, Err: err,
-				Hint: "Hudi's readers may fail on it, ours do not read it: drop the index and create it again"}
+			return DamagedCommitFile(i.Path, index, err)
 		}
 	}
 	return nil
+}
+
+// DamagedCommitFile is the error of a commit file of ours that an index needs and that is not what it was, with the next step.
+func DamagedCommitFile(file, index string, err error) error {
+	return &storage.Error{Op: "check commit file", Path: file, Err: err, Hint: CommitFileHint(index)}
+}
+
+// CommitFileHint is the next step where a commit file of ours is damaged.
+func CommitFileHint(index string) string {
+	return "our own readers do not need what it says, Hudi's readers may fail on it: restore it from a copy, or drop index " + index + " and create it again"
 }
