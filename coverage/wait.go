@@ -29,6 +29,8 @@ type WaitRequest struct {
 	Timeout time.Duration
 	// Poll is the pause between looks. Defaults to DefaultPoll.
 	Poll time.Duration
+	// Waiting is told why the instant is not covered, after the first look that is not the last, and when that changes. Defaults to nothing.
+	Waiting func(reason string)
 }
 
 // WaitResult is the answer of Wait.
@@ -67,10 +69,15 @@ func Wait(ctx context.Context, d Deps, r WaitRequest) (*WaitResult, error) {
 		d.Known = &Known{}
 	}
 	w := &waiter{deps: d, request: r, reader: timeline.NewReader(d.Place.Store, table.HoodieDir)}
+	told := ""
 	for {
 		res, err := w.look(ctx)
 		if err != nil || res.Covered || r.Timeout <= 0 {
 			return res, err
+		}
+		if r.Waiting != nil && res.Reason != told {
+			told = res.Reason
+			r.Waiting(told)
 		}
 		select {
 		case <-ctx.Done():
@@ -117,6 +124,9 @@ func (w *waiter) look(ctx context.Context) (*WaitResult, error) {
 		return nil, err
 	}
 	res.Covered = res.Reason == ""
+	if !res.Covered && st.Paused { // nothing will cover it
+		res.Reason += "; the table is paused by an operator, to go on: " + (&look{deps: w.deps}).command("resume", "")
+	}
 	return res, nil
 }
 

@@ -36,6 +36,9 @@ it does not within --timeout. Something else has to keep the index fresh meanwhi
 			if err := needOneIndex(c.Context(), place, a.named(args[0]), req.Index); err != nil {
 				return err
 			}
+			if !a.json {
+				req.Waiting = func(reason string) { a.warn("waiting for %s: %s", req.Covers, oneLine(reason)) }
+			}
 			r, err := coverage.Wait(c.Context(), coverage.Deps{Place: place, Table: args[0], Sink: a.sink}, req)
 			if err != nil {
 				return err
