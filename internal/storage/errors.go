@@ -51,8 +51,12 @@ func (e *Error) Error() string {
 		b.WriteString(e.Path)
 	}
 	if e.Err != nil {
+		cause := e.Err
+		if in, ok := cause.(*Error); ok && in.Err != nil && in.Path == e.Path && (in.Op == e.Op || strings.HasPrefix(e.Op, in.Op+" ")) {
+			cause = in.Err // a store said the same before, in other words
+		}
 		b.WriteString(": ")
-		b.WriteString(e.Err.Error())
+		b.WriteString(cause.Error())
 	}
 	return b.String()
 }
