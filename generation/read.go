@@ -183,7 +183,7 @@ func (r *reader) known() *mdt.Copies {
 func (r *reader) finish(onDuplicate string) (*corpus, error) {
 	if r.duplicates.Keys > 0 && onDuplicate == DuplicateRefuse {
 		return nil, &storage.Error{Op: "create index",
-			Hint: fmt.Sprintf("remove the copies, or set %s=%s", OptOnDuplicateKey, DuplicateLastWins),
+			Hint: fmt.Sprintf("remove the copies, or add --option %s=%s", OptOnDuplicateKey, DuplicateLastWins),
 			Err: fmt.Errorf("%d record keys occur more than once, for example %s: %w",
 				r.duplicates.Keys, quoted(r.duplicates.Samples), storage.ErrRefused)}
 	}

@@ -229,14 +229,18 @@ func (t *followed) next(o outcome) time.Duration {
 		t.failedAt = time.Now()
 		t.pause = min(firstBackoff<<min(t.failures-1, 20), maxBackoff)
 		if t.failures == 1 || o.text != "" && t.failures&(t.failures-1) == 0 {
-			t.f.cfg.Log.Warn("pass failed", "table", t.cfg.name(), "error", o.err, "failures", t.failures, "again_in", t.pause)
+			err := o.err
+			if hint := storage.Hint(err); t.complete(hint) != hint { // rooms below do not know how the user names the table
+				err = &storage.Error{Op: "follow", Err: o.err, Hint: t.complete(hint)}
+			}
+			t.f.cfg.Log.Warn("pass failed", "table", t.cfg.name(), "error", err, "failures", t.failures, "again_in", t.pause)
 		}
 		return t.pause
 	case o.more:
 		t.failures = 0
 		return 0
 	}
-	if t.failures > 0 {
+	if t.failures > 0 && o.text == "" { // a pass that goes no further because a commit was set aside is no success
 		t.f.cfg.Log.Info("pass succeeded again", "table", t.cfg.name(), "failures", t.failures)
 	}
 	t.failures = 0

@@ -269,9 +269,10 @@ func (t *teller) Covered(c indexer.CoveredInstant) {
 // changes writes the counts of a commit that are not 0.
 func changes(counts map[string]int64) string {
 	var out []string
-	for _, class := range []string{"insert", "vector_update", "delete", "locator_refresh", "unchanged", "unindexable"} {
-		if n := counts[class]; n != 0 {
-			out = append(out, count(n)+" "+class)
+	for _, class := range []struct{ key, word string }{{"insert", "insert"}, {"vector_update", "update"}, {"delete", "delete"}, {"locator_refresh", "move"},
+		{"unchanged", "same"}, {"unindexable", "unindexable"}} { // the words of sync and markers
+		if n := counts[class.key]; n != 0 {
+			out = append(out, count(n)+" "+class.word)
 		}
 	}
 	if len(out) == 0 {

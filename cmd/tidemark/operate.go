@@ -19,7 +19,7 @@ type decided struct {
 }
 
 // decisionCommand is a command that changes what the state object says operators have decided.
-func (a *app) decisionCommand(c *cobra.Command, said string, decide func(ctx context.Context, place mdt.Place, args []string) (*indexer.Decisions, error)) *cobra.Command {
+func (a *app) decisionCommand(c *cobra.Command, said *string, decide func(ctx context.Context, place mdt.Place, args []string) (*indexer.Decisions, error)) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			if err := coverage.CheckInstant(args[1]); err != nil {
@@ -45,7 +45,7 @@ func (a *app) decisionCommand(c *cobra.Command, said string, decide func(ctx con
 		if a.json {
 			return a.object(decided{args[0], d, state})
 		}
-		a.say("%s", said)
+		a.say("%s", *said)
 		for _, s := range all {
 			a.say("%s", s.Sentence())
 		}
@@ -62,7 +62,7 @@ func (a *app) pauseCommand() *cobra.Command {
 under way ends. Lag is counted and shown as ever. It needs no daemon: the decision is kept in the table's state object.`,
 		Example: "  tidemark pause /data/t",
 		Args:    cobra.ExactArgs(1),
-	}, "paused", func(ctx context.Context, place mdt.Place, _ []string) (*indexer.Decisions, error) {
+	}, new("paused"), func(ctx context.Context, place mdt.Place, _ []string) (*indexer.Decisions, error) {
 		return indexer.Pause(ctx, place)
 	})
 }
@@ -74,12 +74,13 @@ func (a *app) resumeCommand() *cobra.Command {
 		Long:    `Lifts a pause. A daemon that follows the table goes on within its interval.`,
 		Example: "  tidemark resume /data/t",
 		Args:    cobra.ExactArgs(1),
-	}, "resumed", func(ctx context.Context, place mdt.Place, _ []string) (*indexer.Decisions, error) {
+	}, new("resumed"), func(ctx context.Context, place mdt.Place, _ []string) (*indexer.Decisions, error) {
 		return indexer.Resume(ctx, place)
 	})
 }
 
 func (a *app) retryCommand() *cobra.Command {
+	said := "due again"
 	return a.decisionCommand(&cobra.Command{
 		Use:   "retry TABLE [INSTANT]",
 		Short: "Try again a commit that was set aside or skipped",
@@ -87,10 +88,13 @@ func (a *app) retryCommand() *cobra.Command {
 cause first. INSTANT is a requested or completion time.`,
 		Example: "  tidemark retry /data/t 20261130021438827",
 		Args:    cobra.RangeArgs(1, 2),
-	}, "due again", func(ctx context.Context, place mdt.Place, args []string) (*indexer.Decisions, error) {
+	}, &said, func(ctx context.Context, place mdt.Place, args []string) (*indexer.Decisions, error) {
 		instant := ""
 		if len(args) > 1 {
 			instant = args[1]
+		}
+		if st, err := readState(ctx, place); err == nil && len(st.Quarantine)+len(st.Skipped) == 0 {
+			said = "nothing is set aside or skipped"
 		}
 		return indexer.Retry(ctx, place, instant)
 	})
@@ -106,7 +110,7 @@ where it is, so the index is not fresh until 'tidemark retry', or a reconcile, h
 completion time.`,
 		Example: "  tidemark skip /data/t 20261130021438827 --reason 'its files are lost, ticket 4711'",
 		Args:    cobra.ExactArgs(2),
-	}, "skipped", func(ctx context.Context, place mdt.Place, args []string) (*indexer.Decisions, error) {
+	}, new("skipped"), func(ctx context.Context, place mdt.Place, args []string) (*indexer.Decisions, error) {
 		return indexer.Skip(ctx, place, args[1], reason)
 	})
 	c.Flags().StringVar(&reason, "reason", "", "why, for those who read it later")

@@ -187,6 +187,19 @@ func (s *Server) bounded(h answer) answer {
 	}
 }
 
+// wrongSecret logs that somebody did not know the secret, such as a writer whose setting is wrong: at most once a minute.
+func (s *Server) wrongSecret(r *http.Request) {
+	s.mu.Lock()
+	again := !s.refusedAt.IsZero() && time.Since(s.refusedAt) < time.Minute
+	if !again {
+		s.refusedAt = time.Now()
+	}
+	s.mu.Unlock()
+	if !again {
+		s.cfg.Log.Warn("request refused: the secret is missing or wrong; further ones are not logged for a minute", "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr)
+	}
+}
+
 // trusted lets those through who know the secret or, where there is none, programs of this machine.
 func (s *Server) trusted(h answer) answer {
 	return func(r *http.Request) (int, any, error) {
@@ -202,6 +215,7 @@ func (s *Server) trusted(h answer) answer {
 			given = token
 		}
 		if !s.same(given) {
+			s.wrongSecret(r)
 			return 0, nil, bad(http.StatusUnauthorized, "send http.secret as HUDI-CALLBACK-KEY (hoodie.write.commit.callback.http.api.key) or as a bearer token", "the secret is missing or wrong")
 		}
 		return h(r)

@@ -54,6 +54,7 @@ type Server struct {
 	searches chan struct{} // a token is held for each search
 
 	mu        sync.Mutex        // guards what follows
+	refusedAt time.Time         // when a wrong secret was logged last; guarded by mu
 	readers   map[string]reader // by the name that requests use
 	callbacks map[string]int64  // that were no hints, by what was wrong
 }

@@ -129,7 +129,11 @@ func (s *Source) take(r *kgo.Record, now time.Time, deliver func(source.Hint)) {
 			"partition", r.Partition, "bound", s.cfg.MaxOutstanding)
 	}
 	if why != "" {
-		s.tell.say(why, "message set aside: it is no commit callback of Hudi", "reason", why, "topic", r.Topic, "partition", r.Partition,
+		text := "message set aside: it is no commit callback of Hudi"
+		if why == ReasonOversized {
+			text = fmt.Sprintf("message set aside: it has more than %d bytes, which sources.kafka.max_message allows", s.cfg.MaxMessage)
+		}
+		s.tell.say(why, text, "reason", why, "topic", r.Topic, "partition", r.Partition,
 			"offset", r.Offset, "bytes", len(r.Value), "sample", sample(r.Value))
 		done()
 		return
