@@ -274,6 +274,9 @@ func (s *Sink) firstLook(ctx context.Context, seen *Seen, st *mdt.State) (*look,
 		if err := s.checkTable(ctx, l, st); err != nil {
 			return nil, err
 		}
+		if err := s.checkCommitFiles(l, st.Live("")); err != nil {
+			return nil, err
+		}
 		return l, s.checkStage(ctx, l, dirs(st), st.Live(""))
 	}
 	l := &look{dataProps: seen.Props, data: seen.Timeline, mdt: &timeline.Timeline{}}
@@ -427,6 +430,10 @@ func (s *Sink) holds(ctx context.Context, l *look, in *mdt.Intent) error {
 		return err
 	}
 	if err := s.checkTable(ctx, l, in.After); err != nil {
+		return err
+	}
+	older := slices.DeleteFunc(in.After.Live(""), func(f mdt.DataFile) bool { return f.ID == in.ID })
+	if err := s.checkCommitFiles(l, older); err != nil {
 		return err
 	}
 	if err := s.checkStage(ctx, l, dirs(in.After), in.After.Live("")); err != nil {

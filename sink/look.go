@@ -166,13 +166,15 @@ func (l *look) newest() (at string, file time.Time) {
 	return at, file
 }
 
-// ours returns our commit of an id, if the look shows it completed.
-func (l *look) ours(id string) (timeline.Instant, bool) {
-	if l.mdt == nil {
-		return timeline.Instant{}, false
+// checkCommitFiles returns storage.ErrCorrupt when the commit file of one of the files in use is below the size that all of them have.
+func (s *Sink) checkCommitFiles(l *look, files []mdt.DataFile) error {
+	for _, f := range files {
+		i, ok := l.mdt.Find(f.ID)
+		if ok && i.Requested == f.ID && i.State == timeline.Completed && i.Size < mdt.LeastCommitFile() {
+			return mdt.DamagedCommitFile(s.place.TimelineDir()+"/"+i.File, f.Index, fmt.Errorf("%d bytes: %w", i.Size, storage.ErrCorrupt))
+		}
 	}
-	i, ok := l.mdt.Find(id)
-	return i, ok && i.Requested == id && i.State == timeline.Completed
+	return nil
 }
 
 // taken says whether a time is on either timeline, as a requested or a completion time.
@@ -234,9 +236,6 @@ func (s *Sink) checkStage(ctx context.Context, l *look, dirs []string, files []m
 		}
 	}
 	for _, f := range files {
-		if i, ok := l.ours(f.ID); ok && i.Size < mdt.LeastCommitFile() {
-			return mdt.DamagedCommitFile(s.place.TimelineDir()+"/"+i.File, f.Index, fmt.Errorf("%d bytes: %w", i.Size, storage.ErrCorrupt))
-		}
 		if dir := path.Dir(f.Path); !listed[dir] {
 			if _, err := list(dir); err != nil {
 				return err
