@@ -79,7 +79,7 @@ func TestRoundsOfAColdQuery(t *testing.T) {
 		table, clusters string
 		most            int
 	}{
-		{"mor_basic", "64", 8},   // many small files, logs
+		{"mor_basic", "64", 8},    // many small files, logs
 		{"demo_words", "128", 10}, // larger ones, cleaned
 	} {
 		st := indexed(t, c.table, "embedding", "", "vector.num_clusters", c.clusters, "vector.max_iter", "4", "vector.metric", "cosine")
