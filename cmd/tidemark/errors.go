@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tidemark/internal/config"
 	"tidemark/internal/storage"
 )
 
@@ -107,7 +108,7 @@ func kindOf(err error) string {
 	return "failed"
 }
 
-// reportError prints an error: for people one line on standard error that says what, where and the next step; for
+// reportError prints an error: for people a line on standard error that says what, where and the next step, and one for each mistake of a configuration; for
 // programs one object on standard output.
 func (a *app) reportError(err error) {
 	text, hint := oneLine(err.Error()), oneLine(hintOf(err))
@@ -125,10 +126,22 @@ func (a *app) reportError(err error) {
 		_ = a.object(object)
 		return
 	}
+	var f *config.Faults
+	if errors.As(err, &f) && len(f.All) > 1 { // a line each, as long as the file is
+		for _, one := range f.All {
+			a.warn("%s", oneLine(one.Error()))
+		}
+		text = fmt.Sprintf("read configuration: %d mistakes", len(f.All))
+	}
 	if hint != "" {
 		text += "; " + hint
 	}
 	a.warn("%s", text)
+	if f != nil {
+		for _, w := range f.Warnings {
+			a.warn("warning: %s", w)
+		}
+	}
 }
 
 // oneLine joins the lines of a text, such as that of joined errors, and leaves out what two rooms on the way of an error

@@ -34,6 +34,9 @@ var schemes = []string{"file", "s3", "s3a", "gs", "abfs", "abfss", "wasb", "wasb
 // check finds values that no setting may have.
 func (l *Loaded) check() (bad []error) {
 	say := func(key, format string, args ...any) {
+		if l.faulty[key] && l.Origin[key] == "default" {
+			return // it has been said what is wrong with it in the file
+		}
 		bad = append(bad, fmt.Errorf("%s (%s): %s", key, l.Origin[key], fmt.Sprintf(format, args...)))
 	}
 	c := l.Config

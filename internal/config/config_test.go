@@ -108,6 +108,10 @@ telemetry: {log_level: loud}
 	if !errors.Is(err, storage.ErrRefused) || storage.Hint(err) == "" {
 		t.Fatalf("got %v", err)
 	}
+	var f *config.Faults
+	if !errors.As(err, &f) || !strings.Contains(f.All[0].Error(), ":1: ") || strings.Contains(f.All[len(f.All)-1].Error(), ".yaml:") {
+		t.Errorf("not in the order of lines: %v", err)
+	}
 	for _, want := range []string{
 		name + ":1: unknown key tabels; did you mean tables?",
 		name + ":3: tables[0].path is missing",

@@ -23,6 +23,7 @@ type file struct {
 	tables []Table
 	rows   []map[string]int // lines of the tables' settings, by key
 	found  bool             // it has a list of tables
+	faulty map[string]bool  // keys whose values cannot be used
 	bad    []error
 }
 
@@ -33,7 +34,7 @@ func (f *file) problem(n *yaml.Node, format string, args ...any) {
 
 // readFile reads the bytes of a file. What is wrong is in bad, all of it.
 func readFile(name string, b []byte) *file {
-	f := &file{name: name, values: map[string]any{}, lines: map[string]int{}}
+	f := &file{name: name, values: map[string]any{}, lines: map[string]int{}, faulty: map[string]bool{}}
 	if len(b) > maxFile {
 		f.bad = append(f.bad, fmt.Errorf("%s: it has more than %d bytes", name, maxFile))
 		return f
@@ -92,8 +93,12 @@ func (f *file) object(n *yaml.Node, t reflect.Type, prefix string, set func(key 
 				f.object(v, sf.Type, key+".", set)
 			}
 		default:
+			before := len(f.bad)
 			if x, ok := f.leaf(v, sf.Type, key); ok {
 				set(key, x, v.Line)
+			}
+			if len(f.bad) > before {
+				f.faulty[key] = true
 			}
 		}
 	}

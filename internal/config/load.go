@@ -1,11 +1,15 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/knadh/koanf/providers/confmap"
@@ -39,6 +43,7 @@ type Loaded struct {
 
 	file       string           // the file's name
 	tableLines []map[string]int // of the file's tables, by key
+	faulty     map[string]bool  // keys of the file whose values cannot be used
 }
 
 // Load reads all settings. What is wrong with any of them is one error, a line each: storage.ErrRefused; a file that is not there is
@@ -70,7 +75,7 @@ func Load(in Input) (*Loaded, error) {
 		}
 		f := readFile(in.File, b)
 		bad = append(bad, f.bad...)
-		out.Tables, out.file, out.tableLines = f.tables, in.File, f.rows
+		out.Tables, out.file, out.tableLines, out.faulty = f.tables, in.File, f.rows, f.faulty
 		if f.found {
 			out.Origin["tables"] = in.File
 		}
@@ -113,9 +118,40 @@ func Load(in Input) (*Loaded, error) {
 	}
 	if len(bad) > 0 {
 		return nil, &storage.Error{Op: "read configuration", Hint: "'tidemark config' prints what is in effect, docs/configuration.md every key",
-			Err: fmt.Errorf("%w: %w", errors.Join(bad...), storage.ErrRefused)}
+			Err: &Faults{All: byLine(bad), Warnings: out.Warnings}}
 	}
 	return out, nil
+}
+
+// Faults are all that is wrong with a configuration, those of the file in the order of its lines. It is storage.ErrRefused.
+type Faults struct {
+	All      []error
+	Warnings []string // that came with them
+}
+
+// Error implements error: a line for each fault.
+func (f *Faults) Error() string { return errors.Join(f.All...).Error() }
+
+// Unwrap makes it storage.ErrRefused.
+func (f *Faults) Unwrap() error { return storage.ErrRefused }
+
+// lineOf finds the line that a fault names.
+var lineOf = regexp.MustCompile(`:(\d+)[):]`)
+
+// byLine orders faults: those without a line come last.
+func byLine(bad []error) []error {
+	line := func(err error) int {
+		m := lineOf.FindStringSubmatch(err.Error())
+		if m == nil {
+			return math.MaxInt
+		}
+		n, _ := strconv.Atoi(m[1])
+		return n
+	}
+	slices.SortStableFunc(bad, func(a, b error) int {
+		return cmp.Or(cmp.Compare(line(a), line(b)), strings.Compare(a.Error(), b.Error()))
+	})
+	return bad
 }
 
 // fromEnv reads the variables that are ours.
