@@ -556,7 +556,7 @@ func TestZeroByteCommitStopsTheFrontier(t *testing.T) {
 		t.Errorf("sync: %v", err)
 	}
 	s := stateOf(t, st)
-	if s.State != coverage.StateBlocked || s.Fresh || s.Frontier == nil || s.Frontier.Completed >= bad.Completion || !strings.Contains(s.Reason, name) {
+	if s.State != coverage.StateBlocked || s.Fresh || s.Frontier == nil || s.Frontier.Completed >= bad.Completion || !strings.Contains(s.Reason, bad.Requested) || !strings.Contains(s.Details, name) {
 		t.Errorf("status: %+v", s)
 	}
 	for _, g := range s.Gaps {
