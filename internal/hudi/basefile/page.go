@@ -14,15 +14,19 @@ import (
 // page is one decoded data page of a flat column. Its values may alias the bytes it was decoded from.
 type page struct {
 	rows    int
-	present []byte // a byte a row, 1 = not null; nil = no nulls possible
+	present presence
 	values  *values
 	buf     []byte   // what the page was unpacked into; nil if it was stored as it is
 	users   int      // cursors that are at the page: buf is used again when none is
 	ids     []uint32 // dictionary indexes, one per value that is not null; nil = values lie in the page
 }
 
-// value returns the i-th value that is not null.
-func (p *page) value(i int) []byte {
+// at returns the value of a row of the page, nil if it is null.
+func (p *page) at(row int) []byte {
+	i, ok := p.present.place(row)
+	if !ok {
+		return nil
+	}
 	if p.ids != nil {
 		i = int(p.ids[i])
 	}
@@ -113,7 +117,7 @@ func decodePage(c *column, codec format.CompressionCodec, h *format.PageHeader, 
 		if n > int64(len(data)-4) {
 			return nil, fmt.Errorf("definition levels leave the page: %w", storage.ErrCorrupt)
 		}
-		if p.present, err = decodeLevels(data[4:4+n], p.rows); err != nil {
+		if p.present, err = decodePresence(data[4:4+n], p.rows); err != nil {
 			return nil, err
 		}
 		data = data[4+n:]
@@ -139,7 +143,7 @@ func decodeV2(c *column, codec format.CompressionCodec, h *format.PageHeader, bo
 		}
 	}
 	if c.optional {
-		if p.present, err = decodeLevels(body[rep:rep+def], p.rows); err != nil {
+		if p.present, err = decodePresence(body[rep:rep+def], p.rows); err != nil {
 			return nil, err
 		}
 	}
@@ -148,13 +152,7 @@ func decodeV2(c *column, codec format.CompressionCodec, h *format.PageHeader, bo
 
 // decode reads the values behind the levels.
 func (p *page) decode(c *column, enc format.Encoding, data []byte, dict *values) error {
-	n := p.rows
-	if p.present != nil {
-		n = 0
-		for _, d := range p.present {
-			n += int(d)
-		}
-	}
+	n := p.present.values(p.rows)
 	var err error
 	//lint:ignore SA1019 old writers store this name, and readers must know it
 	if enc != format.RLEDictionary && enc != format.PlainDictionary {

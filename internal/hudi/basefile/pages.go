@@ -2,6 +2,7 @@ package basefile
 
 import (
 	"bytes"
+	"unsafe"
 
 	"tidemark/internal/lru"
 
@@ -48,7 +49,7 @@ func (f *File) held(ch *chunk, g *rowGroup, positions []int64) map[int64]*page {
 func (c *cursor) keep(at int64, h *format.PageHeader) {
 	p := *c.page
 	p.buf, c.page.buf = nil, nil
-	bytes := int64(h.UncompressedPageSize) + int64(len(p.present)) + 4*int64(len(p.ids)) + 256
+	bytes := int64(h.UncompressedPageSize) + int64(len(p.present))*int64(unsafe.Sizeof(rankedWord{})) + 4*int64(len(p.ids)) + 256
 	if p.values != nil {
 		bytes += 4 * int64(len(p.values.bounds))
 	}

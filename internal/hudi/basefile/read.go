@@ -157,7 +157,6 @@ type cursor struct {
 
 	page     *page
 	first, n int64 // rows [first, first+n) of the row group lie in page, or in the page just skipped
-	row, val int   // row in page looked at next, and how many values lie before it
 }
 
 // at returns the value of row r of the row group; r must not descend. The result is valid until the next call.
@@ -167,17 +166,7 @@ func (c *cursor) at(ctx context.Context, r int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	p, want := c.page, int(r-c.first)
-	if p.present == nil {
-		return p.value(want), nil
-	}
-	for ; c.row < want; c.row++ {
-		c.val += int(p.present[c.row])
-	}
-	if p.present[want] == 0 {
-		return nil, nil
-	}
-	return p.value(c.val), nil
+	return c.page.at(int(r - c.first)), nil
 }
 
 // load decodes the page that holds row r, or steps over one page that ends before it.
@@ -187,8 +176,11 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 		if p := c.held[c.locs[i].at]; p != nil {
 			own := *p // users are counted for each cursor
 			c.leave()
-			c.page, c.first, c.n, c.row, c.val = &own, c.locs[i].first, int64(p.rows), 0, 0
+			c.page, c.first, c.n = &own, c.locs[i].first, int64(p.rows)
 			c.page.users++
+			if r >= c.first+c.n {
+				return errNotNamed(r)
+			}
 			return nil
 		}
 		if err := c.loadDictionary(ctx, c.locs[0].at); err != nil {
@@ -224,11 +216,10 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 	c.first, c.n = first, n
 	if r >= first+n {
 		if c.locs != nil {
-			return fmt.Errorf("row %d is not in the page that the offset index names: %w", r, storage.ErrCorrupt)
+			return errNotNamed(r)
 		}
 		return nil
 	}
-	c.row, c.val = 0, 0
 	c.raw = raw
 	if c.page = c.borrow(raw); c.page == nil {
 		if c.page, err = decodePage(c.col, c.ch.codec, h, c.own(body), c.dict, c.spare); err != nil {
@@ -241,6 +232,10 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 	}
 	c.page.users++
 	return nil
+}
+
+func errNotNamed(r int64) error {
+	return fmt.Errorf("row %d is not in the page that the offset index names: %w", r, storage.ErrCorrupt)
 }
 
 // leave ends the use of a page. Whoever is the last to use it unpacks the next one into its memory.
