@@ -150,7 +150,9 @@ func widened(t testing.TB, rows []testkit.Row, column string, el kernel.Element)
 //
 //go:norace
 func near(m kernel.Metric, vectors [][]float64, q []float64, k int) []int {
-	k = min(k, len(vectors))
+	if k = min(k, len(vectors)); k == 0 {
+		return nil
+	}
 	distances := make([]float64, len(vectors))
 	best := make([]float64, 0, k+1) // ascending
 	for i, v := range vectors {
