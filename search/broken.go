@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"errors"
 
 	"tidemark/internal/hudi/mdt"
@@ -21,6 +22,21 @@ func (e *indexError) Error() string {
 }
 
 func (e *indexError) Unwrap() error { return e.err }
+
+// lateError says that the deadline came before there was an answer, which is context.DeadlineExceeded.
+type lateError struct{ why string }
+
+func (e *lateError) Error() string { return e.why + ": " + context.DeadlineExceeded.Error() }
+func (e *lateError) Unwrap() error { return context.DeadlineExceeded }
+
+// tooLate puts the error of a query that its deadline ended into words.
+func tooLate(err error) error {
+	var e *lateError
+	if !errors.As(err, &e) {
+		e = &lateError{"the deadline came before any row was found"}
+	}
+	return &storage.Error{Op: "search", Hint: "give the query more time, or probe fewer clusters", Err: e}
+}
 
 // remedy says what to do about an index that cannot be read.
 func (s *session) remedy(e *indexError) string {

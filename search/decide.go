@@ -20,6 +20,7 @@ func wrong(hint, format string, args ...any) error {
 
 // check refuses a request that no table could answer. Every error is ErrUsage.
 func (r Request) check() error {
+	last := ""
 	switch {
 	case r.K < 1 || r.K > maxK:
 		return wrong("ask for fewer rows, or leave k out", "k is %d, want 1 to %d", r.K, maxK)
@@ -32,6 +33,12 @@ func (r Request) check() error {
 	}
 	if m := r.Mode; m != "" && m != ExactRerank && m != Approximate && m != BruteForce {
 		return wrong(fmt.Sprintf("use %s, %s or %s", ExactRerank, Approximate, BruteForce), "there is no mode %q", m)
+	}
+	for i, name := range slices.Sorted(slices.Values(r.Columns)) {
+		if i > 0 && name == last {
+			return wrong("name each column once", "column %q is wanted twice", name)
+		}
+		last = name
 	}
 	if p := r.Policy; p != "" && p != Fail && p != Warn && p != Fallback {
 		return wrong(fmt.Sprintf("use %s, %s or %s", Fail, Warn, Fallback), "there is no policy %q", p)
@@ -69,7 +76,7 @@ type situation struct {
 	remedy      string      // what to do about broken
 	mismatch    string      // why the generation is not one of the column as it is now; "" if it is
 	recordIndex bool
-	short       bool // the query vector has no direction that codes could be compared with (see query)
+	uncoded     string // why codes cannot be compared with the query vector (see query); "" if they can
 }
 
 // exact is the way out that does not need the index.
@@ -109,8 +116,8 @@ func decide(mode Mode, policy Policy, s situation) (Mode, string, error) {
 			"let the table's writer set hoodie.metadata.global.record.level.index.enable=true, or search with --mode exact_rerank", storage.ErrRefused)
 	case !s.recordIndex:
 		return BruteForce, "the table has no record index", nil
-	case s.short:
-		return unusable(fmt.Sprintf("the query vector is shorter than %g, so codes say nothing about its distances", 2*minNorm),
+	case s.uncoded != "":
+		return unusable(s.uncoded,
 			"search with --mode brute_force, which compares with every row", ErrUsage)
 	}
 	return mode, "", nil

@@ -79,7 +79,7 @@ func TestDecide(t *testing.T) {
 	behind := situation{fresh: stale, active: true, recordIndex: true}
 	damaged := situation{fresh: stale, active: true, recordIndex: true, remedy: "build it anew",
 		broken: &indexError{err: fmt.Errorf("a file: %w", storage.ErrCorrupt)}}
-	short := situation{fresh: fresh, active: true, recordIndex: true, short: true}
+	short := situation{fresh: fresh, active: true, recordIndex: true, uncoded: "too short"}
 	for _, c := range []struct {
 		name   string
 		mode   Mode

@@ -8,19 +8,23 @@ import (
 	"tidemark/internal/vector/kernel"
 )
 
-// minNorm is the shortest query vector that the codes' estimates take for COSINE and DOT (rabitq.ErrZeroQuery).
-const minNorm = 1e-9
+// minNorm is the shortest query vector that the codes' estimates take for COSINE and DOT (rabitq.ErrZeroQuery); maxNorm is the longest,
+// for all metrics: estimates and distances to centroids are float32 in part, which beyond it overflow.
+const (
+	minNorm = 1e-9
+	maxNorm = 1e18
+)
 
 // query is the vector that is asked for, in the forms that the index and the exact distances need. It never changes.
 //
-// A short query has no direction to compare codes with. For COSINE only the direction counts, so the index is asked
-// with a longer vector of the same one; zero has none and is refused. For DOT the distances to a short or zero vector are
-// defined, but so near to one another that codes cannot rank them: brute force can.
+// A short query has no direction to compare codes with, and a very long one no estimates that are numbers. For COSINE only the
+// direction counts, so the index is asked with a vector of the same one that is as long as it has to be; zero has none and is refused.
+// For the others the distances to such a vector are defined, but codes cannot rank them: brute force can.
 type query struct {
 	metric kernel.Metric
 	narrow []float32 // as a row of the column would be narrowed
 	wide   []float64 // as it was given; the exact distances of a DOUBLE column use it
-	index  []float32 // what the index is asked with: narrow, or for COSINE a longer one of the same direction
+	index  []float32 // what the index is asked with: narrow, or for COSINE another one of the same direction
 }
 
 // newQuery checks a query vector. Every error is ErrUsage.
@@ -38,7 +42,7 @@ func newQuery(m kernel.Metric, v avrox.Vector, given []float64) (*query, error) 
 	}
 	q.index = q.narrow
 	norm := math.Sqrt(kernel.SquaredNorm64(q.narrow))
-	if m != kernel.Cosine || norm >= 2*minNorm { // the length is measured again when it is rotated, which rounds
+	if m != kernel.Cosine || norm >= 2*minNorm && norm <= maxNorm { // the length is measured again when it is rotated, which rounds
 		return q, nil
 	}
 	q.index = make([]float32, v.Dim)
@@ -48,9 +52,15 @@ func newQuery(m kernel.Metric, v avrox.Vector, given []float64) (*query, error) 
 	return q, nil
 }
 
-// short says that codes cannot be compared with the query.
-func (q *query) short() bool {
-	return q.metric != kernel.L2 && math.Sqrt(kernel.SquaredNorm64(q.index)) < 2*minNorm
+// uncoded says why codes cannot be compared with the query; "" if they can.
+func (q *query) uncoded() string {
+	switch norm := math.Sqrt(kernel.SquaredNorm64(q.index)); {
+	case norm > maxNorm:
+		return fmt.Sprintf("the query vector is longer than %g, so codes say nothing about its distances", float64(maxNorm))
+	case q.metric != kernel.L2 && norm < 2*minNorm:
+		return fmt.Sprintf("the query vector is shorter than %g, so codes say nothing about its distances", 2*minNorm)
+	}
+	return ""
 }
 
 // stored is a vector of the table, decoded once for all queries. It belongs to one goroutine.

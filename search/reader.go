@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -52,7 +51,7 @@ func Search(ctx context.Context, d Deps, q Request) (*Answer, error) {
 // replaced meanwhile: then everything is read again, once (protocol 0.2).
 //
 // If the context's deadline comes, the answer holds the rows found so far and is not complete; if there are none, the error is
-// context.DeadlineExceeded.
+// context.DeadlineExceeded. So it is for BruteForce, which knows only at its end which copy of a row was written last.
 //
 // Kinds: ErrUsage for a query that cannot be asked, storage.ErrStale where the policy is FAIL and the index does not
 // cover the snapshot (the answer then says so and has no rows), storage.ErrRefused for an approximate search without
@@ -103,8 +102,7 @@ func (r *Reader) answer(ctx context.Context, q Request, vectors [][]float64) ([]
 		all, index, err = r.once(ctx, q, vectors, true)
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = &storage.Error{Op: "search", Hint: "give the query more time, or probe fewer clusters",
-			Err: fmt.Errorf("the deadline came before any row was found: %w", context.DeadlineExceeded)}
+		err = tooLate(err)
 	}
 	if r.deps.Observer != nil {
 		s := Searched{Table: r.deps.Table, Index: index, Queries: len(vectors), Took: time.Since(began), Err: err}

@@ -47,8 +47,8 @@ type Request struct {
 	// Key asks for the neighbours of a row, which is one of them.
 	Key string
 	// Vector asks for the neighbours of a place. It has the column's dimension. For COSINE it is not zero. For DOT_PRODUCT a
-	// zero vector, or one shorter than 2e-9, is answered by BruteForce only: its distances are defined, but codes say
-	// nothing about them.
+	// zero vector, or one shorter than 2e-9, and for L2 and DOT_PRODUCT one longer than 1e18, is answered by BruteForce only: its
+	// distances are defined, but codes say nothing about them.
 	Vector []float64
 	// K is the number of rows wanted, at least 1.
 	K int

@@ -66,6 +66,9 @@ func (r *Reader) open(ctx context.Context, q Request, vectors [][]float64, anew 
 	if s.partitions, err = p.snapshot.choose(q.Partitions); err != nil {
 		return s, err
 	}
+	if err = p.snapshot.table.CheckOthers(q.Columns); err != nil { // no row may come that would be read
+		return s, &storage.Error{Op: "search", Hint: storage.Hint(err), Err: fmt.Errorf("%w: %w", err, ErrUsage)}
+	}
 	var judgeErr error
 	err = storage.Together(r.deps.Place.Store, func() error {
 		s.fresh, judgeErr = p.judge(ctx, r.deps, s.index.Name)
@@ -187,23 +190,24 @@ func (s *session) find(ctx context.Context, mode Mode, asks []*ask) error {
 	if mode == BruteForce {
 		return s.brute(ctx, asks)
 	}
-	var coded, short []*ask
+	var coded, uncoded []*ask
 	for i, a := range asks {
-		if !a.query.short() {
+		why := a.query.uncoded()
+		if why == "" {
 			coded = append(coded, a)
 			continue
 		}
 		at := s.situation()
-		at.short = true
+		at.uncoded = why
 		other, why, err := decide(s.mode, s.policy, at)
 		if err != nil {
 			return s.at(i, err)
 		}
 		a.answer = s.blankAnswer(other, why)
-		short = append(short, a)
+		uncoded = append(uncoded, a)
 	}
-	if len(short) > 0 {
-		if err := s.brute(ctx, short); err != nil {
+	if len(uncoded) > 0 {
+		if err := s.brute(ctx, uncoded); err != nil {
 			return err
 		}
 	}
@@ -299,7 +303,11 @@ func (s *session) brute(ctx context.Context, asks []*ask) error {
 	b := &bruteForce{scan: func(ctx context.Context, c table.Columns, fn found) error {
 		return s.snapshot.scan(ctx, read, c, fn)
 	}, within: within, asks: asks, column: s.column, columns: s.request.Columns, k: s.request.K}
-	return b.run(ctx)
+	err := b.run(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = &lateError{fmt.Sprintf("the deadline came after %d rows: brute force has no answer before it has read all of the table", b.read)}
+	}
+	return err
 }
 
 func (s *session) indexed(ctx context.Context, mode Mode, asks []*ask) error {

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,7 +132,14 @@ func (s *snapshot) choose(asked []string) (map[string]bool, error) {
 			if len(names) > 10 {
 				names, more = names[:10], ", …"
 			}
-			return nil, &storage.Error{Op: "find partition", Path: p, Hint: "the table has " + strings.Join(names, ", ") + more, Err: ErrUsage}
+			hint := "the table has " + strings.Join(names, ", ") + more
+			switch {
+			case len(names) == 0:
+				hint = "the table has no partition yet: leave the partitions out"
+			case len(names) == 1 && names[0] == "":
+				hint = "the table has no partitions: leave them out"
+			}
+			return nil, &storage.Error{Op: "find partition", Path: cmp.Or(p, `""`), Hint: hint, Err: ErrUsage}
 		}
 		chosen[p] = true
 	}

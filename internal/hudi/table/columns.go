@@ -113,6 +113,17 @@ func (p *plan) add(name string) int {
 	return len(p.names) - 1
 }
 
+// CheckOthers refuses names that Columns.Others cannot have: those of no column (storage.ErrUnsupported), and of columns whose types are not
+// simple. A read says the same, but only where there is a file to read.
+func (t *Table) CheckOthers(names []string) error {
+	for _, name := range names {
+		if err := t.checkOther(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (t *Table) checkOther(name string) error {
 	if slices.Contains([]string{keyColumn, commitColumn, operationColumn, "_hoodie_commit_seqno", "_hoodie_partition_path", "_hoodie_file_name"}, name) {
 		return nil
