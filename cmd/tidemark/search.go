@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,7 @@ type searchFlags struct {
 	index, key, vector, vectorFile, mode, policy string
 	k, nprobes                                   int
 	partitions, columns                          []string
+	timeout                                      time.Duration
 }
 
 func (a *app) searchCommand() *cobra.Command {
@@ -36,6 +38,8 @@ func (a *app) searchCommand() *cobra.Command {
 row itself is among the results. Distances: l2 squared Euclidean, cosine 1 - cos, dot product -dot; smaller is nearer.
 A --vector-file of several vectors, one JSON array on a line, is a batch: all are answered at one snapshot, which costs
 much less than one by one. --json then prints one answer on a line.
+When the --timeout is over, the rows found so far are the answer: it says so, and "complete" is false. If there are
+none yet, and always with brute_force, which has no answer before its end, the exit code is 1.
 With the policy FAIL and an index that is not fresh, the exit code is 3 and there are no rows.`,
 		Example: "  tidemark search /data/t --key ocean -k 5\n" +
 			"  tidemark search /data/t --vector '[0.1, 0.7, -0.2]' --columns title,price --json",
@@ -45,7 +49,13 @@ With the policy FAIL and an index that is not fresh, the exit code is 3 and ther
 			if err != nil {
 				return usage(c, err)
 			}
-			err = a.search(c.Context(), args[0], req, batch)
+			ctx := c.Context()
+			if c.Flags().Changed("timeout") {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, f.timeout)
+				defer cancel()
+			}
+			err = a.search(ctx, args[0], req, batch)
 			if errors.Is(err, search.ErrUsage) {
 				return usage(c, err)
 			}
@@ -62,6 +72,7 @@ With the policy FAIL and an index that is not fresh, the exit code is 3 and ther
 	c.Flags().StringVar(&f.policy, "policy", "", "when the index is not fresh: FAIL, WARN or FALLBACK; the index's option if left out")
 	c.Flags().StringArrayVar(&f.partitions, "partition", nil, "only rows of this partition, any number of times")
 	c.Flags().StringSliceVar(&f.columns, "columns", nil, "further columns to show, separated by commas")
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "how long the search may take; as long as it needs if left out")
 	return c
 }
 
@@ -84,6 +95,9 @@ func (f *searchFlags) request(c *cobra.Command) (req search.Request, batch [][]f
 	}
 	if f.nprobes < 0 || c.Flags().Changed("nprobes") && f.nprobes == 0 {
 		problems = append(problems, fmt.Errorf("--nprobes %d: at least 1", f.nprobes))
+	}
+	if f.timeout < 0 {
+		problems = append(problems, fmt.Errorf("--timeout %s: a time such as 500ms", f.timeout))
 	}
 	if !slices.Contains([]search.Mode{"", search.ExactRerank, search.Approximate, search.BruteForce}, req.Mode) {
 		problems = append(problems, fmt.Errorf("--mode %q: exact_rerank, approximate or brute_force", f.mode))
@@ -123,10 +137,13 @@ func (f *searchFlags) request(c *cobra.Command) (req search.Request, batch [][]f
 // search answers a query, or a batch, and prints the answers.
 func (a *app) search(ctx context.Context, url string, req search.Request, batch [][]float64) error {
 	place, err := a.openPlace(ctx, url)
-	if err != nil {
-		return err
+	if err == nil {
+		err = needOneIndex(ctx, place, a.named(url), req.Index)
 	}
-	if err := needOneIndex(ctx, place, a.named(url), req.Index); err != nil {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &hinted{err: fmt.Errorf("search: the deadline came before the table was opened: %w", ctx.Err()), hint: "give the query more time: --timeout 30s"}
+	}
+	if err != nil {
 		return err
 	}
 	reader := search.NewReader(a.searchDeps(place, url))
@@ -223,7 +240,8 @@ const maxVectorFile = 256 << 20
 // parseVectors reads JSON arrays of numbers, one after the other. null is no number: JSON would take it for 0.
 func parseVectors(text io.Reader) ([][]float64, error) {
 	var out [][]float64
-	dec := json.NewDecoder(io.LimitReader(text, maxVectorFile))
+	bounded := &io.LimitedReader{R: text, N: maxVectorFile}
+	dec := json.NewDecoder(bounded)
 	for {
 		var items []*float64
 		err := dec.Decode(&items)
@@ -232,6 +250,9 @@ func parseVectors(text io.Reader) ([][]float64, error) {
 			return out, nil
 		case err == nil && items == nil:
 			err = errors.New("null")
+		}
+		if err != nil && bounded.N <= 0 {
+			return nil, fmt.Errorf("more than %d MiB: search with fewer vectors at once", maxVectorFile>>20)
 		}
 		if err == nil && len(out) == search.MaxBatch {
 			return nil, fmt.Errorf("more than %d vectors: search with fewer at once", search.MaxBatch)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -87,13 +88,19 @@ func codeOf(err error) (code int, kind, hint string) {
 	return http.StatusInternalServerError, "failed", hint
 }
 
-// write writes a JSON answer.
+// write writes a JSON answer, whole: one that cannot be written in JSON must not look like an empty success.
 func write(w http.ResponseWriter, code int, v any) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		code = http.StatusInternalServerError
+		buf.Reset()
+		_ = enc.Encode(map[string]string{"error": "write answer: " + oneLine(err.Error()), "hint": "report it; a search with other columns, or with the mode brute_force, may help", "kind": "failed"}) // strings
+	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // the client has gone
+	_, _ = w.Write(buf.Bytes()) // the client has gone
 }
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {

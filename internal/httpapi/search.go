@@ -6,12 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 
 	"tidemark/coverage"
 	"tidemark/internal/arrowx"
@@ -21,26 +17,8 @@ import (
 	"tidemark/search"
 )
 
-// query is the body of a search. One of Key, Vector and Vectors is set.
-type query struct {
-	Index      string       `json:"index"`
-	Key        string       `json:"key"`
-	Vector     []*float64   `json:"vector"`
-	Vectors    [][]*float64 `json:"vectors"`
-	K          int          `json:"k"`
-	Mode       string       `json:"mode"`
-	NProbes    int          `json:"nprobes"`
-	Policy     string       `json:"policy"`
-	Partitions []string     `json:"partitions"`
-	Columns    []string     `json:"columns"`
-}
-
-const (
-	// maxK bounds the rows of an answer.
-	maxK = 10_000
-	// maxSearches bounds the searches that are answered at once; others wait.
-	maxSearches = 16
-)
+// maxSearches bounds the searches that are answered at once; others wait.
+const maxSearches = 16
 
 // reader is what is kept of a table between searches.
 type reader struct {
@@ -89,20 +67,15 @@ func (l labelled) Searched(x search.Searched) {
 }
 
 func (s *Server) search(r *http.Request) (int, any, error) {
-	q := query{K: 10}
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&q); err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			return 0, nil, err
-		}
-		return 0, nil, bad(http.StatusBadRequest, `send a JSON object such as {"key": "k1", "k": 10}, {"vector": [0.1, …]} or {"vectors": [[0.1, …], …]}`, "read query: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return 0, nil, bad(http.StatusBadRequest, "send one JSON object", "something follows the query")
+	q, err := readQuery(r)
+	if err != nil {
+		return 0, nil, err
 	}
 	req, vectors, err := q.request()
+	if err != nil {
+		return 0, nil, err
+	}
+	arrow, err := wantsArrow(r)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -110,12 +83,15 @@ func (s *Server) search(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	reader, err := s.reader(r)
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	defer cancel()
+	reader, err := s.reader(r.WithContext(ctx))
+	if errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil {
+		err = bad(http.StatusGatewayTimeout, "give the query more time: timeout=5m", "the deadline came before the table was opened: %w", err)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), d)
-	defer cancel()
 	if !s.turn(ctx) {
 		return 0, nil, bad(http.StatusServiceUnavailable, "ask again, or send several vectors as one batch", "%d searches are under way already", maxSearches)
 	}
@@ -133,7 +109,7 @@ func (s *Server) search(r *http.Request) (int, any, error) {
 		return 0, nil, s.stale(ctx, r, req.Index, err)
 	case err != nil:
 		return 0, nil, err
-	case accepts(r, arrowx.ContentType):
+	case arrow:
 		b, err := arrowOf(all, req.Columns)
 		return http.StatusOK, content{arrowx.ContentType, b}, err
 	case vectors != nil:
@@ -164,52 +140,6 @@ func (s *Server) turn(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// request checks what can be checked without the table. vectors is nil but for a batch.
-func (q query) request() (req search.Request, vectors [][]float64, err error) {
-	given := 0
-	for _, is := range []bool{q.Key != "", q.Vector != nil, q.Vectors != nil} {
-		if is {
-			given++
-		}
-	}
-	if given != 1 || q.K < 1 || q.K > maxK || q.NProbes < 0 {
-		return req, nil, bad(http.StatusBadRequest, fmt.Sprintf("give one of key, vector and vectors, k from 1 to %d, and nprobes of 0 or more", maxK), "a wrong query")
-	}
-	req = search.Request{Index: q.Index, Key: q.Key, K: q.K, Mode: search.Mode(q.Mode), NProbes: q.NProbes, Policy: search.Policy(strings.ToUpper(q.Policy)),
-		Partitions: q.Partitions, Columns: q.Columns}
-	if q.Vector != nil {
-		req.Vector, err = numbers(q.Vector)
-	}
-	if q.Vectors != nil {
-		vectors = make([][]float64, len(q.Vectors))
-	}
-	for i, v := range q.Vectors {
-		if vectors[i], err = numbers(v); err != nil {
-			return req, nil, bad(http.StatusBadRequest, "send numbers only", "vector %d: %w", i, err)
-		}
-	}
-	return req, vectors, err
-}
-
-func numbers(items []*float64) ([]float64, error) {
-	out := make([]float64, len(items))
-	for i, x := range items {
-		if x == nil {
-			return nil, bad(http.StatusBadRequest, "send numbers only", "component %d of the vector is null", i)
-		}
-		out[i] = *x
-	}
-	return out, nil
-}
-
-// accepts says whether a request asks for a media type by name.
-func accepts(r *http.Request, media string) bool {
-	return slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Accept"), ","), ","), func(part string) bool {
-		name, _, _ := strings.Cut(part, ";")
-		return strings.EqualFold(strings.TrimSpace(name), media)
-	})
 }
 
 // content is an answer that is not JSON.
