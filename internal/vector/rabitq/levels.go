@@ -41,23 +41,55 @@ func levelOf(f, a, top float64) float64 {
 	return float64(int64(x))
 }
 
-// bestFactor is the first factor of the grid with the best score. There are three ways to find it, and each decides as the
-// plain loop over the whole grid does.
-func bestFactor(a []float64, top, largest float64) float64 {
-	var grid [gridSize + 1]float64 // 1-based
+// factors64 are the factors of the grid, from 1 on.
+type factors64 [gridSize + 1]float64
+
+func newGrid(top, largest float64) *factors64 {
+	var grid factors64
 	for s := 1; s <= gridSize; s++ {
 		grid[s] = float64(float64(s)*top) / float64(gridSize*largest)
 	}
+	return &grid
+}
+
+// bestFactor is the first factor of the grid with the best score. There are three ways to find it, and each decides as the
+// plain loop over the whole grid does.
+func bestFactor(a []float64, top, largest float64) float64 {
+	grid := newGrid(top, largest)
+	switch {
+	case simd.Fast() && top >= minLaneLevel:
+		return bestLane(grid, a, top)
+	case top > maxBucketLevel:
+		return bestPruned(grid, a)
+	}
+	return bestBucket(grid, a, top)
+}
+
+// minLaneLevel is the top level from which on 64 lanes, one for each factor, are faster than buckets.
+const minLaneLevel = 7
+
+// bestLane scores every factor in a lane of its own, with the operations of literalScore in their order.
+func bestLane(grid *factors64, a []float64, top float64) float64 {
+	var num, den [gridSize]float64
+	simd.Levels(&num, &den, (*[gridSize]float64)(grid[1:]), a, top)
+	best, bestScore := 1.0, math.Inf(-1)
+	for s, n := range num {
+		if score := n / math.Sqrt(den[s]); score > bestScore { // Σ (l+½)² is D/4 + Σ (l² + l), and exact
+			best, bestScore = grid[s+1], score
+		}
+	}
+	return best
+}
+
+// maxBucketLevel is the top level beyond which there are so many levels that bestPruned is faster than buckets.
+const maxBucketLevel = 7
+
+// bestBucket finds out by buckets which factors may be the best, and scores those literally.
+func bestBucket(grid *factors64, a []float64, top float64) float64 {
 	quarter := float64(0.25 * float64(len(a)))
-	if simd.Fast() && top >= minLaneLevel {
-		return bestLane(&grid, a, top)
-	}
 	var scores [gridSize + 1]float64
-	least := math.Inf(-1)
-	if top <= maxBucketLevel {
-		high := bucketScores(&scores, &grid, a, top, quarter)
-		least = high - float64(high*1e-12)
-	}
+	high := bucketScores(&scores, grid, a, top, quarter)
+	least := high - float64(high*1e-12)
 	best, bestScore := 1.0, math.Inf(-1)
 	for s := 1; s <= gridSize; s++ {
 		if scores[s] < least {
@@ -70,29 +102,10 @@ func bestFactor(a []float64, top, largest float64) float64 {
 	return best
 }
 
-// minLaneLevel is the top level from which on 64 lanes, one for each factor, are faster than buckets.
-const minLaneLevel = 7
-
-// bestLane scores every factor in a lane of its own, with the operations of literalScore in their order.
-func bestLane(grid *[gridSize + 1]float64, a []float64, top float64) float64 {
-	var num, den [gridSize]float64
-	simd.Levels(&num, &den, (*[gridSize]float64)(grid[1:]), a, top)
-	best, bestScore := 1.0, math.Inf(-1)
-	for s, n := range num {
-		if score := n / math.Sqrt(den[s]); score > bestScore { // Σ (l+½)² is D/4 + Σ (l² + l), and exact
-			best, bestScore = grid[s+1], score
-		}
-	}
-	return best
-}
-
-// maxBucketLevel is the top level beyond which there are so many levels that scoring each factor literally is cheaper.
-const maxBucketLevel = 31
-
 // bucketScores fills in all scores up to rounding and returns the highest. Few components change their level from one factor
 // to the next, so the scores are summed up from those changes. What comes within rounding error of the best must then be
 // scored literally.
-func bucketScores(scores, grid *[gridSize + 1]float64, a []float64, top, quarter float64) float64 {
+func bucketScores(scores *[gridSize + 1]float64, grid *factors64, a []float64, top, quarter float64) float64 {
 	var num, extra [gridSize + 1]float64 // what changes at a factor
 	sum := 0.0
 	for _, x := range a {
@@ -110,7 +123,7 @@ func bucketScores(scores, grid *[gridSize + 1]float64, a []float64, top, quarter
 }
 
 // addCrossings finds the first factor at which x reaches each level.
-func addCrossings(num, extra, grid *[gridSize + 1]float64, x, top float64) {
+func addCrossings(num, extra *[gridSize + 1]float64, grid *factors64, x, top float64) {
 	reached := levelOf(grid[gridSize], x, top)
 	step := grid[1] * x
 	for k := 1.0; k <= reached; k++ {

@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	"tidemark/internal/vector/kernel"
+	"tidemark/internal/vector/simd"
 )
 
-// FuzzLevels compares the chosen factor and the levels with the literal loop over the grid.
+// FuzzLevels compares the factor that each way chooses, and the levels, with the literal loop over the grid.
 func FuzzLevels(f *testing.F) {
 	for i, d := range []uint16{1, 2, 3, 5, 16, 33, 100, 128, 700, 2047} {
 		for kind := range uint8(6) {
@@ -49,6 +50,16 @@ func FuzzLevels(f *testing.F) {
 		want := 1.0
 		if largest > 1e-12 {
 			want = literalGrid(a, top, largest)
+			grid := newGrid(top, largest)
+			forms := map[string]float64{"pruned": bestPruned(grid, a), "buckets": bestBucket(grid, a, top)}
+			if simd.Fast() {
+				forms["lanes"] = bestLane(grid, a, top)
+			}
+			for form, got := range forms {
+				if got != want {
+					t.Fatalf("D=%d, %d bits, %s: got factor %v, want %v", d, bits, form, got, want)
+				}
+			}
 		}
 		levels := make([]byte, d)
 		if got := chooseLevels(levels, make([]float64, d), x, rn, bits); got != want {
