@@ -85,6 +85,9 @@ func (v *BlockView) ExPlanes(i int) []byte {
 	return v.block.ExPlanes[i*size : (i+1)*size]
 }
 
+// ExRows returns the extended rows of all vectors, back to back.
+func (v *BlockView) ExRows() []byte { return v.block.ExPlanes }
+
 // Factors returns the factors of vector i; VectorNorm is 0 if the block has none.
 func (v *BlockView) Factors(i int) rabitq.Factors {
 	f := rabitq.Factors{

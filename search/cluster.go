@@ -26,7 +26,7 @@ type cluster struct {
 // rows is how many postings there are.
 func (c *cluster) rows() (n int) {
 	for _, b := range c.blocks {
-		n += len(b.factors)
+		n += b.factors.Len()
 	}
 	return n
 }
@@ -37,7 +37,8 @@ type block struct {
 	view    *delta.BlockView // nil: of deltas
 	deltas  deltas
 	signs   rabitq.Signs
-	factors []rabitq.Factors
+	planes  rabitq.Planes
+	factors rabitq.FactorColumns
 	gone    []uint64 // bit i: row i is superseded by a delta or a tombstone; nil: none is
 }
 
@@ -57,43 +58,24 @@ func (b *block) locator(i int) delta.Locator {
 	return b.view.Locator(i)
 }
 
-func (b *block) signRow(i int) []byte {
-	if b.view == nil {
-		return b.deltas.signRow(i)
-	}
-	return b.view.SignRow(i)
-}
-
-func (b *block) exPlanes(i int) []byte {
-	if b.view == nil {
-		return b.deltas.exPlanes(i)
-	}
-	return b.view.ExPlanes(i)
-}
-
 // deltas are postings written since the blocks were, as planes.
 type deltas struct {
 	keys        [][]byte
 	locators    []delta.Locator
 	signs, rest []byte // of each a row, and the rows of the further planes
-	width, more int    // bytes of these
 }
-
-func (d *deltas) signRow(i int) []byte  { return d.signs[i*d.width : (i+1)*d.width] }
-func (d *deltas) exPlanes(i int) []byte { return d.rest[i*d.more : (i+1)*d.more] }
 
 // add appends the planes of a binaryCode, which has the length of the shape: the sign code, then levels of bits−1 bits as a stream, the
 // lowest bit first (vector-index format, section 3.2). A level's highest bit is in the first plane.
 func (d *deltas) add(shape delta.BlockShape, key string, r *delta.PostingDelta) {
-	levels := shape.Bits - 1
-	d.width, d.more = rabitq.RowBytes(shape.Dim), levels*rabitq.RowBytes(shape.Dim)
+	levels, width := shape.Bits-1, rabitq.RowBytes(shape.Dim)
 	d.keys, d.locators = append(d.keys, []byte(key)), append(d.locators, r.Locator())
 	sign, stream := r.BinaryCode[:rabitq.SignBytes(shape.Dim)], r.BinaryCode[rabitq.SignBytes(shape.Dim):]
-	d.signs = append(append(d.signs, sign...), make([]byte, d.width-len(sign))...)
+	d.signs = append(append(d.signs, sign...), make([]byte, width-len(sign))...)
 	start := len(d.rest)
-	d.rest = append(d.rest, make([]byte, d.more)...)
+	d.rest = append(d.rest, make([]byte, levels*width)...)
 	for p := range levels {
-		row := d.rest[start+p*d.width:]
+		row := d.rest[start+p*width:]
 		for i, at := 0, levels-1-p; i < shape.Dim; i, at = i+1, at+levels {
 			row[i/8] |= stream[at/8] >> (at % 8) & 1 << (i % 8)
 		}
@@ -141,7 +123,7 @@ func readCluster(ctx context.Context, view postings, generation uint32, shape de
 			}
 			superseded[k.RecordKey] = struct{}{}
 			written.deltas.add(shape, k.RecordKey, r)
-			written.factors = append(written.factors, r.Factors())
+			written.factors.Append(r.Factors())
 			out.bytes += 256
 		case *delta.Tombstone:
 			superseded[k.RecordKey] = struct{}{}
@@ -154,21 +136,27 @@ func readCluster(ctx context.Context, view postings, generation uint32, shape de
 		return nil, fmt.Errorf("scan cluster %d: %w", id, err)
 	}
 	flush()
-	if n := len(written.factors); n > 0 {
+	if n := written.factors.Len(); n > 0 {
 		written.signs.Set(written.deltas.signs, n, shape.Dim)
+		written.planes = planes(shape, written.deltas.signs, written.deltas.rest)
 		out.bytes += int64(len(written.deltas.signs) + len(written.deltas.rest))
 		out.blocks = append(out.blocks, written)
 	}
 	return out, nil
 }
 
+func planes(shape delta.BlockShape, signs, rest []byte) rabitq.Planes {
+	return rabitq.Planes{Signs: signs, Rest: rest, RowBytes: rabitq.RowBytes(shape.Dim), Bits: shape.Bits}
+}
+
 // prepare lays the block out for scans and returns the bytes that this takes.
 func (b *block) prepare(shape delta.BlockShape, superseded map[string]struct{}) int64 {
 	n := b.view.Len()
 	b.signs.Set(b.view.SignRows(), n, shape.Dim)
-	b.factors = make([]rabitq.Factors, n)
+	b.planes = planes(shape, b.view.SignRows(), b.view.ExRows())
+	b.factors = rabitq.NewFactorColumns(n)
 	for i := range n {
-		b.factors[i] = b.view.Factors(i)
+		b.factors.Append(b.view.Factors(i))
 		if len(superseded) == 0 {
 			continue
 		}

@@ -66,8 +66,8 @@ type ask struct {
 	probes int   // of those, probed in this round
 	limit  int   // candidates of this round
 	best   *best
-	spread *spread              // of the bounds of the rows held, while they are scored
-	near   float64              // bound up to which they are scored first
+	bounds [][]float64          // of the rows held, by cluster
+	near   float64              // bound up to which these are scored first
 	judged map[string]struct{}  // candidates of earlier rounds
 	found  []candidate          // of this round
 	all    bool                 // there are no more in the probed clusters
@@ -197,32 +197,46 @@ func (a *Answer) because(format string, args ...any) {
 // several goroutines, those first that are nearest to a query.
 func (e *engine) collect(ctx context.Context, asks []*ask) error {
 	g := e.generation
-	probed := map[int][]*ask{}
-	rank := map[int]int{}
 	for _, a := range asks {
-		a.best, a.spread = newBest(a.limit), &spread{}
+		a.best = newBest(a.limit)
 		stats := &a.answer.Stats
 		stats.Rounds++
 		stats.Clusters, stats.Scanned, stats.Pruned = a.probes, 0, 0
 		if len(a.order) < a.probes {
 			a.order = ivf.ProbeOrder(g.Metric, g.Centroids, g.K, g.Dim, a.query.index, a.probes)
 		}
-		for i, c := range a.order[:a.probes] {
-			if old, seen := rank[c]; !seen || i < old {
-				rank[c] = i
-			}
-			probed[c] = append(probed[c], a)
-		}
 	}
-	ids := slices.SortedFunc(maps.Keys(probed), func(a, b int) int { return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b)) })
-	if err := e.scan(ctx, ids, probed); err != nil {
+	ids, probed := probes(asks)
+	if err := e.scan(ctx, asks, ids, probed); err != nil {
 		return err
 	}
 	for _, a := range asks {
 		a.found, a.all = a.best.take(a.judged)
-		a.best, a.spread = nil, nil
+		a.best = nil
 	}
 	return nil
+}
+
+// probes returns the clusters that queries probe, those first that are nearest to one of them, and for each the queries.
+func probes(asks []*ask) (ids []int, probed [][]*ask) {
+	if len(asks) == 1 {
+		ids = asks[0].order[:asks[0].probes]
+		return ids, slices.Repeat([][]*ask{asks}, len(ids))
+	}
+	by, rank := map[int][]*ask{}, map[int]int{}
+	for _, a := range asks {
+		for i, c := range a.order[:a.probes] {
+			if old, seen := rank[c]; !seen || i < old {
+				rank[c] = i
+			}
+			by[c] = append(by[c], a)
+		}
+	}
+	ids = slices.SortedFunc(maps.Keys(by), func(a, b int) int { return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b)) })
+	for _, c := range ids {
+		probed = append(probed, by[c])
+	}
+	return ids, probed
 }
 
 // callsAtOnce is how many clusters and file groups are read at once from a store that waits for a network.

@@ -2,9 +2,11 @@ package search
 
 import (
 	"math"
+	"math/bits"
 
 	"tidemark/delta"
 	"tidemark/internal/vector/rabitq"
+	"tidemark/internal/vector/simd"
 )
 
 // scanner scores clusters for queries. It belongs to one goroutine.
@@ -12,61 +14,135 @@ type scanner struct {
 	shape      delta.BlockShape
 	partitions map[string]bool // nil: all
 	sums       []uint16
+	bounds     []float64 // of a cluster that is not held
+	set        []uint64
+	least      []float64 // see nth
+	codes      []int32
+	scored     [rabitq.PassesAtOnce]rabitq.Scored
 	hits       []hit
 }
 
 // hitsAtOnce is how many hits wait before they are offered: often enough that the bound keeps up with the scan.
 const hitsAtOnce = 32
 
-// cluster scores the postings of a cluster for one query.
-func (s *scanner) cluster(c *cluster, q *rabitq.ClusterQuery, b *best) (pruned int) {
-	for _, block := range c.blocks {
-		pruned += s.block(block, q, b)
+// resized is a slice of n places, of the memory of s if that is enough.
+func resized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
 	}
-	return pruned
+	return s[:n]
 }
 
-// scan returns the integers of pass 1 for the rows of a block. They are valid until the next call.
-func (s *scanner) scan(b *block, q *rabitq.ClusterQuery) []uint16 {
-	if room := b.signs.Room(); cap(s.sums) < room {
-		s.sums = make([]uint16, room)
+// scan appends what the integers of pass 1 say of the rows of a cluster, block by block: no row's optimistic distance is below its bound.
+func (s *scanner) scan(bounds []float64, c *cluster, q *rabitq.ClusterQuery) []float64 {
+	bounds = resized(bounds, c.rows())
+	at := 0
+	for _, b := range c.blocks {
+		s.sums = resized(s.sums, b.signs.Room())
+		n := b.factors.Len()
+		q.Bounds(bounds[at:at+n], q.ScanInto(s.sums, &b.signs), &b.factors)
+		at += n
 	}
-	return q.ScanInto(s.sums[:cap(s.sums)], &b.signs)
+	return bounds
 }
 
-// block is the two-pass scan: the sign plane and its bound first, all bits for what the bound lets through. Integers come
-// before the sign plane's own estimate; they prune no row that it keeps. It returns how many rows the bound ended.
-func (s *scanner) block(b *block, q *rabitq.ClusterQuery, to *best) (pruned int) {
-	most := to.most()
-	for i, sum := range s.scan(b, q) {
-		if q.Bound(sum, &b.factors[i]) > most || s.row(b, i, q, to, &most) {
-			pruned++
-		}
+// near scores the rows of a cluster whose bounds do not exceed a limit.
+func (s *scanner) near(c *cluster, p *pair, limit float64, to *best) {
+	most, at := to.most(), 0
+	for _, b := range c.blocks {
+		bounds := p.bounds[at : at+b.factors.Len()]
+		at += len(bounds)
+		s.below(bounds, limit, func(i int) {
+			p.near++
+			p.pruned += s.score(b, i, p.query, to, &most)
+		})
+		p.pruned += s.scoreAll(b, p.query, to, &most)
+	}
+	s.flush(to)
+}
+
+// far scores the rows whose bounds exceed a limit, if the heap may still want them.
+func (s *scanner) far(c *cluster, p *pair, limit float64, to *best) {
+	most, at := to.most(), 0
+	p.pruned += len(p.bounds) - p.near
+	for _, b := range c.blocks {
+		bounds := p.bounds[at : at+b.factors.Len()]
+		at += len(bounds)
+		s.below(bounds, most, func(i int) {
+			if x := bounds[i]; x > limit && !(x > most) {
+				p.pruned += s.score(b, i, p.query, to, &most) - 1
+			}
+		})
+		p.pruned += s.scoreAll(b, p.query, to, &most)
+	}
+	s.flush(to)
+}
+
+// all scores a cluster of which nothing is held, and returns how many rows pass 1 ended.
+func (s *scanner) all(c *cluster, q *rabitq.ClusterQuery, to *best) (pruned int) {
+	s.bounds = s.scan(s.bounds, c, q)
+	most, at := to.most(), 0
+	pruned = len(s.bounds)
+	for _, b := range c.blocks {
+		bounds := s.bounds[at : at+b.factors.Len()]
+		at += len(bounds)
+		s.below(bounds, most, func(i int) {
+			if !(bounds[i] > most) {
+				pruned += s.score(b, i, q, to, &most) - 1
+			}
+		})
+		pruned += s.scoreAll(b, q, to, &most)
 	}
 	s.flush(to)
 	return pruned
 }
 
-// row scores one row, unless the bound of its sign plane is beyond most. It reports whether that was so.
+// below calls fn for each number that does not exceed a limit, or is none, in order.
+func (s *scanner) below(x []float64, limit float64, fn func(i int)) {
+	s.set = resized(s.set, (len(x)+63)/64)
+	simd.Below(s.set, x, limit)
+	for w, set := range s.set {
+		for ; set != 0; set &= set - 1 {
+			fn(64*w + bits.TrailingZeros64(set))
+		}
+	}
+}
+
+// score puts a row to those that are scored together. It returns how many were ended by the bound of their sign planes, of those that were.
+func (s *scanner) score(b *block, i int, q *rabitq.ClusterQuery, to *best, most *float64) (pruned int) {
+	if s.codes = append(s.codes, int32(i)); len(s.codes) < rabitq.PassesAtOnce {
+		return 0
+	}
+	return s.scoreAll(b, q, to, most)
+}
+
+// scoreAll scores the rows that wait, all of one block, unless the bound of the sign plane is beyond most. It returns how many it was.
 //
 // The partition filter comes before the heap, so that the answer is the best of the partitions (R95).
-func (s *scanner) row(b *block, i int, q *rabitq.ClusterQuery, to *best, most *float64) (pruned bool) {
-	f := &b.factors[i]
-	optimistic, estimate := q.Passes(b.signRow(i), b.exPlanes(i), rabitq.RowBytes(s.shape.Dim), s.shape.Bits, f, *most)
-	if optimistic > *most {
-		return true
+func (s *scanner) scoreAll(b *block, q *rabitq.ClusterQuery, to *best, most *float64) (pruned int) {
+	if len(s.codes) == 0 {
+		return 0
 	}
-	score := estimate
-	if optimistic > score {
-		score = optimistic
+	q.Passes(s.scored[:len(s.codes)], &b.planes, s.codes, &b.factors, *most)
+	for at, i := range s.codes {
+		x := &s.scored[at]
+		if x.Optimistic > *most {
+			pruned++
+			continue
+		}
+		score := x.Estimate
+		if x.Optimistic > score {
+			score = x.Optimistic
+		}
+		if score > *most || b.isGone(int(i)) || s.partitions != nil && !s.partitions[b.locator(int(i)).Partition] {
+			continue
+		}
+		if s.add(to, hit{score: score, estimate: x.Estimate, block: b, row: i}) {
+			*most = to.most()
+		}
 	}
-	if score > *most || b.isGone(i) || s.partitions != nil && !s.partitions[b.locator(i).Partition] {
-		return false
-	}
-	if s.add(to, hit{score: score, estimate: estimate, block: b, row: int32(i)}) {
-		*most = to.most()
-	}
-	return false
+	s.codes = s.codes[:0]
+	return pruned
 }
 
 // add keeps a hit until there are some, and reports whether they were offered. An estimate that is not a number comes last.
@@ -83,7 +159,52 @@ func (s *scanner) add(b *best, h hit) bool {
 }
 
 func (s *scanner) flush(b *best) {
-	b.offer(s.hits)
-	clear(s.hits)
-	s.hits = s.hits[:0]
+	if len(s.hits) > 0 {
+		b.offer(s.hits)
+		clear(s.hits)
+		s.hits = s.hits[:0]
+	}
+}
+
+// nth returns the nth smallest of some bounds, +Inf if there are not so many. Bounds that are no numbers are left out.
+func (s *scanner) nth(all [][]float64, n int) float64 {
+	least := s.least[:0] // a heap of those met, the greatest on top
+	limit := math.Inf(1)
+	for _, bounds := range all {
+		s.below(bounds, limit, func(i int) {
+			switch x := bounds[i]; {
+			case len(least) < n && x == x:
+				least = append(least, x)
+				for i := len(least) - 1; i > 0 && least[(i-1)/2] < least[i]; i = (i - 1) / 2 {
+					least[(i-1)/2], least[i] = least[i], least[(i-1)/2]
+				}
+			case len(least) == n && x < least[0]:
+				replace(least, x)
+			}
+		})
+		if len(least) == n {
+			limit = least[0]
+		}
+	}
+	s.least = least
+	return limit
+}
+
+// replace exchanges the greatest number of a heap for a smaller one.
+func replace(heap []float64, x float64) {
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= len(heap) {
+			break
+		}
+		if child+1 < len(heap) && heap[child+1] > heap[child] {
+			child++
+		}
+		if !(heap[child] > x) {
+			break
+		}
+		heap[i], i = heap[child], child
+	}
+	heap[i] = x
 }

@@ -3,7 +3,6 @@ package search
 import (
 	"cmp"
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -29,46 +28,47 @@ type round struct {
 	ids      []int
 	probed   [][]*ask   // queries by the place of their cluster in ids
 	held     []*cluster // by the same; nil: not held
-	pairs    [][]pair   // of those held, by query
+	pairs    [][]*pair  // by the same, for each query
 	rows     atomic.Int64
 	bytes    atomic.Int64
 	scanners sync.Pool
-	mu       sync.Mutex // guards the answers' stats
 }
 
 // pair is a cluster and a query.
 type pair struct {
-	query  *rabitq.ClusterQuery
-	bounds []float64 // of the rows of all blocks, one behind the other
+	query           *rabitq.ClusterQuery
+	bounds          []float64 // of the rows of all blocks, one behind the other; only of a cluster that is held
+	near            int       // of those, scored first
+	scanned, pruned int
 }
 
+// pairs are those that were counted: their memory would else be made and cleared for each cluster.
+var pairs = sync.Pool{New: func() any { return &pair{} }}
+
 // scan scores clusters for the queries that probe them.
-func (e *engine) scan(ctx context.Context, ids []int, probed map[int][]*ask) error {
-	r := &round{engine: e, ids: ids, probed: make([][]*ask, len(ids)), held: make([]*cluster, len(ids)), pairs: make([][]pair, len(ids)),
+func (e *engine) scan(ctx context.Context, asks []*ask, ids []int, probed [][]*ask) error {
+	r := &round{engine: e, ids: ids, probed: probed, held: make([]*cluster, len(ids)), pairs: make([][]*pair, len(ids)),
 		scanners: sync.Pool{New: func() any { return &scanner{shape: e.generation.Shape(), partitions: e.partitions} }}}
-	for i, id := range ids {
-		r.probed[i] = probed[id]
-	}
 	if err := r.each(ctx, r.hold, r.seed); err != nil {
 		return err
 	}
-	for _, asks := range probed {
-		for _, a := range asks {
-			if a.spread.all != nil {
-				a.near, a.spread.all = a.spread.nth(a.limit+1), nil
-			}
-		}
+	if err := r.limit(ctx, asks); err != nil {
+		return err
 	}
 	held := func(_ context.Context, i int) (*cluster, error) { return r.held[i], nil }
 	if err := r.each(ctx, held, r.near); err != nil {
 		return err
 	}
-	return r.each(ctx, func(ctx context.Context, i int) (*cluster, error) {
+	if err := r.each(ctx, func(ctx context.Context, i int) (*cluster, error) {
 		if r.held[i] != nil {
 			return r.held[i], nil
 		}
 		return e.clusters(ctx, ids[i])
-	}, r.rest)
+	}, r.rest); err != nil {
+		return err
+	}
+	r.count()
+	return nil
 }
 
 // each calls fn for each query of each cluster that get returns.
@@ -90,16 +90,20 @@ func (r *round) each(ctx context.Context, get func(ctx context.Context, i int) (
 	})
 }
 
-func (r *round) count(a *ask, scanned, pruned int) {
-	r.mu.Lock()
-	a.answer.Stats.Scanned += scanned
-	a.answer.Stats.Pruned += pruned
-	r.mu.Unlock()
-}
-
 func (r *round) query(a *ask, i int) *rabitq.ClusterQuery {
 	g := r.generation
 	return a.rotated.Cluster(g.Rotated[r.ids[i]*g.Dim : (r.ids[i]+1)*g.Dim])
+}
+
+// pair makes the pair of a cluster and its jth query.
+func (r *round) pair(c *cluster, i, j int) *pair {
+	p := pairs.Get().(*pair)
+	*p = pair{query: r.query(r.probed[i][j], i), bounds: p.bounds[:0], scanned: c.rows()}
+	if r.pairs[i] == nil {
+		r.pairs[i] = make([]*pair, len(r.probed[i]))
+	}
+	r.pairs[i][j] = p
+	return p
 }
 
 // hold reads a cluster if it may be held.
@@ -111,126 +115,60 @@ func (r *round) hold(ctx context.Context, i int) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	asks := len(r.probed[i])
 	r.rows.Add(int64(c.rows()))
-	r.bytes.Add(int64(asks) * int64(8*c.rows()+2048*rabitq.SignBytes(r.generation.Dim)))
-	r.held[i], r.pairs[i] = c, make([]pair, asks)
+	r.bytes.Add(int64(len(r.probed[i])) * int64(8*c.rows()+2048*rabitq.SignBytes(r.generation.Dim)))
+	r.held[i] = c
 	return c, nil
 }
 
 func (r *round) seed(s *scanner, c *cluster, i, j int) {
-	a := r.probed[i][j]
-	q := r.query(a, i)
-	bounds := s.bounds(c, q)
-	r.pairs[i][j] = pair{q, bounds}
-	a.spread.add(bounds)
-	r.count(a, len(bounds), 0)
+	p := r.pair(c, i, j)
+	p.bounds = s.scan(p.bounds, c, p.query)
+}
+
+// limit sets the bound up to which rows of each query are scored first: as many as its heap takes.
+func (r *round) limit(ctx context.Context, asks []*ask) error {
+	for i, c := range r.held {
+		for j, a := range r.probed[i] {
+			if c != nil {
+				a.bounds = append(a.bounds, r.pairs[i][j].bounds)
+			}
+		}
+	}
+	return r.engine.each(ctx, len(asks), func(_ context.Context, i int) error {
+		s := r.scanners.Get().(*scanner)
+		defer r.scanners.Put(s)
+		a := asks[i]
+		a.near, a.bounds = s.nth(a.bounds, a.limit+1), nil
+		return nil
+	})
 }
 
 func (r *round) near(s *scanner, c *cluster, i, j int) {
 	a := r.probed[i][j]
-	r.count(a, 0, s.near(c, r.pairs[i][j], a.near, a.best))
+	s.near(c, r.pairs[i][j], a.near, a.best)
 }
 
 func (r *round) rest(s *scanner, c *cluster, i, j int) {
 	a := r.probed[i][j]
 	if r.held[i] != nil {
-		r.count(a, 0, s.far(c, r.pairs[i][j], a.near, a.best))
-		r.pairs[i][j].query.Release()
-		return
+		s.far(c, r.pairs[i][j], a.near, a.best)
+	} else {
+		p := r.pair(c, i, j)
+		p.pruned = s.all(c, p.query, a.best)
 	}
-	q := r.query(a, i)
-	r.count(a, c.rows(), s.cluster(c, q, a.best))
-	q.Release()
+	r.pairs[i][j].query.Release()
 }
 
-// spread counts bounds of one query, to find the one that is about the nth smallest. It is safe for concurrent use.
-type spread struct {
-	mu  sync.Mutex
-	all [][]float64 // guarded by mu
-}
-
-func (s *spread) add(bounds []float64) {
-	s.mu.Lock()
-	s.all = append(s.all, bounds)
-	s.mu.Unlock()
-}
-
-// bins is how fine a spread is looked at.
-const bins = 2048
-
-// nth returns a number that at least n bounds do not exceed, and not many more; +Inf if there are not so many.
-func (s *spread) nth(n int) float64 {
-	low, high, total := math.Inf(1), math.Inf(-1), 0
-	for _, bounds := range s.all {
-		for _, x := range bounds {
-			if !math.IsInf(x, 0) { // a number that is none passes neither comparison
-				if x < low {
-					low = x
-				}
-				if x > high {
-					high = x
-				}
-			}
-		}
-		total += len(bounds)
-	}
-	if total <= n || !(low < high) || math.IsInf(high-low, 0) {
-		return math.Inf(1)
-	}
-	var count [bins]int
-	scale := (bins - 1) / (high - low)
-	for _, bounds := range s.all {
-		for _, x := range bounds {
-			if x <= high {
-				count[int(max(0, (x-low)*scale))]++
-			}
+// count adds up what was done for each query, once all of it is.
+func (r *round) count() {
+	for i, all := range r.pairs {
+		for j, p := range all {
+			stats := &r.probed[i][j].answer.Stats
+			stats.Scanned += p.scanned
+			stats.Pruned += p.pruned
+			p.query = nil
+			pairs.Put(p)
 		}
 	}
-	for i, c := range count {
-		if n -= c; n <= 0 {
-			return low + float64(i+1)/scale
-		}
-	}
-	return math.Inf(1)
-}
-
-// bounds returns what the integers of pass 1 say of the rows of a cluster.
-func (s *scanner) bounds(c *cluster, q *rabitq.ClusterQuery) []float64 {
-	bounds, at := make([]float64, c.rows()), 0
-	for _, b := range c.blocks {
-		q.Bounds(bounds[at:at+len(b.factors)], s.scan(b, q), b.factors)
-		at += len(b.factors)
-	}
-	return bounds
-}
-
-// near scores the rows whose bounds do not exceed a limit.
-func (s *scanner) near(c *cluster, p pair, limit float64, to *best) (pruned int) {
-	most, at := to.most(), 0
-	for _, b := range c.blocks {
-		for i, x := range p.bounds[at : at+len(b.factors)] {
-			if !(x > limit) && s.row(b, i, p.query, to, &most) {
-				pruned++
-			}
-		}
-		at += len(b.factors)
-	}
-	s.flush(to)
-	return pruned
-}
-
-// far scores the other rows, if the heap may still want them.
-func (s *scanner) far(c *cluster, p pair, limit float64, to *best) (pruned int) {
-	most, at := to.most(), 0
-	for _, b := range c.blocks {
-		for i, x := range p.bounds[at : at+len(b.factors)] {
-			if x > limit && (x > most || s.row(b, i, p.query, to, &most)) {
-				pruned++
-			}
-		}
-		at += len(b.factors)
-	}
-	s.flush(to)
-	return pruned
 }

@@ -60,9 +60,10 @@ func (w *world) ranked(t *testing.T, a *ask) []candidate {
 		}
 		q := a.rotated.Cluster(w.g.Rotated[id*dim : (id+1)*dim])
 		for _, block := range c.blocks {
-			for i := range block.factors {
-				dot, optimistic := q.Pass1(block.signRow(i), &block.factors[i])
-				estimate := q.Pass2(dot, block.exPlanes(i), rabitq.RowBytes(dim), w.g.Bits, &block.factors[i])
+			for i := range block.factors.Len() {
+				f := block.factors.At(i)
+				dot, optimistic := q.Pass1(block.signRow(i), &f)
+				estimate := q.Pass2(dot, block.exPlanes(i), rabitq.RowBytes(dim), w.g.Bits, &f)
 				if !block.isGone(i) {
 					b.offer([]hit{{score: max(estimate, optimistic), estimate: estimate, block: block, row: int32(i)}})
 				}
@@ -82,40 +83,53 @@ func (w *world) ranked(t *testing.T, a *ask) []candidate {
 	return out
 }
 
-func TestSpread(t *testing.T) {
+// signRow and exPlanes are the rows of a posting.
+func (b *block) signRow(i int) []byte {
+	w := b.planes.RowBytes
+	return b.planes.Signs[i*w : (i+1)*w]
+}
+
+func (b *block) exPlanes(i int) []byte {
+	size := (b.planes.Bits - 1) * b.planes.RowBytes
+	return b.planes.Rest[i*size : (i+1)*size]
+}
+
+func TestNth(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
+	s := &scanner{}
 	for _, special := range [][]float64{nil, {math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64}, {5, 5, 5}} {
-		var all []float64
-		s := &spread{}
+		var parts [][]float64
+		var sorted []float64
 		for range 5 {
 			part := slices.Clone(special)
 			for range 300 {
 				part = append(part, r.NormFloat64())
 			}
-			all = append(all, part...)
-			s.add(part)
-		}
-		for _, n := range []int{1, 10, 700, 1499, len(all), len(all) + 1} {
-			limit, below := s.nth(n), 0
-			for _, x := range all {
-				if !(x > limit) {
-					below++
+			parts = append(parts, part)
+			for _, x := range part {
+				if !math.IsNaN(x) {
+					sorted = append(sorted, x)
 				}
 			}
-			if below < min(n, len(all)) {
-				t.Errorf("%d of %d numbers do not exceed %v, want %d", below, len(all), limit, n)
+		}
+		slices.Sort(sorted)
+		for _, n := range []int{1, 2, 10, 700, 1499, len(sorted), len(sorted) + 1} {
+			want := math.Inf(1)
+			if n <= len(sorted) {
+				want = sorted[n-1]
 			}
-			if special == nil && n < 1000 && below > n+20 {
-				t.Errorf("%d numbers do not exceed %v, want about %d", below, limit, n)
+			if got := s.nth(parts, n); got != want {
+				t.Errorf("number %d of %d: got %v, want %v", n, len(sorted), got, want)
 			}
 		}
 	}
-	for _, same := range [][]float64{nil, {1}, {1, 1, 1, 1}} {
-		s := &spread{}
-		s.add(same)
-		if got := s.nth(2); !math.IsInf(got, 1) {
-			t.Errorf("%v: %v", same, got)
+	for _, c := range []struct {
+		of   []float64
+		want float64
+	}{{nil, math.Inf(1)}, {[]float64{1}, math.Inf(1)}, {[]float64{1, 1, 1, 1}, 1}} {
+		if got := s.nth([][]float64{c.of, nil}, 2); got != c.want {
+			t.Errorf("%v: got %v, want %v", c.of, got, c.want)
 		}
 	}
 }
@@ -151,7 +165,7 @@ func TestDeltasHaveTheEstimatesOfBlocks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, b := &block{view: view}, &block{deltas: d}
+			a, b := &block{view: view, planes: planes(shape, view.SignRows(), view.ExRows())}, &block{deltas: d, planes: planes(shape, d.signs, d.rest)}
 			for i := range rows {
 				if !bytes.Equal(a.signRow(i), b.signRow(i)) || !bytes.Equal(a.exPlanes(i), b.exPlanes(i)) || view.Factors(i) != factors[i] ||
 					!bytes.Equal(a.key(i), b.key(i)) || a.locator(i) != b.locator(i) {

@@ -100,9 +100,9 @@ func (c *ClusterQuery) buildTable() {
 // planeDot is Σ w over the set bits of a plane row: per byte, then over the bytes, ascending.
 func (c *ClusterQuery) planeDot(row []byte) float64 {
 	if simd.Fast() {
-		var sums [4]float64
-		simd.Planes(&sums, &[4][]byte{row, row, row, row}, c.wide)
-		return sums[0]
+		var sums [1][simd.MaxPlanes]float64
+		simd.Planes(sums[:], row, nil, []int32{0}, RowBytes(len(c.w)), 1, c.wide)
+		return sums[0][0]
 	}
 	c.tableOnce.Do(c.buildTable)
 	sum := 0.0
@@ -141,25 +141,50 @@ func (c *ClusterQuery) Pass2(signDot float64, exPlanes []byte, rowBytes, bits in
 	return c.estimate(signDot, dots[:bits-1], f)
 }
 
-// Passes is Pass1 and, unless the optimistic distance exceeds most, Pass2. Where one kernel takes all planes it does, at the cost of one.
-func (c *ClusterQuery) Passes(signRow, exPlanes []byte, rowBytes, bits int, f *Factors, most float64) (optimistic, estimate float64) {
-	var dots [4]float64
-	if !simd.Fast() || bits > len(dots) {
-		dots[0], optimistic = c.Pass1(signRow, f)
-		if optimistic > most {
-			return optimistic, 0
+// Planes are the codes of a block: the rows of its sign plane, and those of the further planes, Bits−1 for each code.
+type Planes struct {
+	Signs, Rest []byte
+	RowBytes    int // of each
+	Bits        int
+}
+
+// sign is the row of code i in the sign plane.
+func (p *Planes) sign(i int) []byte { return p.Signs[i*p.RowBytes : (i+1)*p.RowBytes] }
+
+// rest is its rows in the others.
+func (p *Planes) rest(i int) []byte {
+	size := (p.Bits - 1) * p.RowBytes
+	return p.Rest[i*size : (i+1)*size]
+}
+
+// PassesAtOnce is the most codes that Passes takes.
+const PassesAtOnce = 16
+
+// Scored is what two passes say of a code.
+type Scored struct{ Optimistic, Estimate float64 }
+
+// Passes sets out[i] to Pass1 and Pass2 of code codes[i], no more than PassesAtOnce. The estimate is left out where the optimistic distance exceeds most. Where
+// one kernel takes all planes it does, at the cost of one.
+func (c *ClusterQuery) Passes(out []Scored, p *Planes, codes []int32, f *FactorColumns, most float64) {
+	if !simd.Fast() || p.Bits > simd.MaxPlanes {
+		for i, code := range codes {
+			x := f.At(int(code))
+			dot, optimistic := c.Pass1(p.sign(int(code)), &x)
+			if out[i] = (Scored{Optimistic: optimistic}); !(optimistic > most) {
+				out[i].Estimate = c.Pass2(dot, p.rest(int(code)), p.RowBytes, p.Bits, &x)
+			}
 		}
-		return optimistic, c.Pass2(dots[0], exPlanes, rowBytes, bits, f)
+		return
 	}
-	rows := [4][]byte{signRow, signRow, signRow, signRow}
-	for p := range bits - 1 {
-		rows[1+p] = exPlanes[p*rowBytes : (p+1)*rowBytes]
+	var dots [PassesAtOnce][simd.MaxPlanes]float64
+	simd.Planes(dots[:len(codes)], p.Signs, p.Rest, codes, p.RowBytes, p.Bits, c.wide)
+	for i, code := range codes {
+		x := f.At(int(code))
+		optimistic := c.optimistic(dots[i][0], &x)
+		if out[i] = (Scored{Optimistic: optimistic}); !(optimistic > most) {
+			out[i].Estimate = c.estimate(dots[i][0], dots[i][1:p.Bits], &x)
+		}
 	}
-	simd.Planes(&dots, &rows, c.wide)
-	if optimistic = c.optimistic(dots[0], f); optimistic > most {
-		return optimistic, 0
-	}
-	return optimistic, c.estimate(dots[0], dots[1:bits], f)
 }
 
 func (c *ClusterQuery) estimate(signDot float64, exDots []float64, f *Factors) float64 {

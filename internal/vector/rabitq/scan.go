@@ -145,42 +145,30 @@ func (c *ClusterQuery) Bound(sum uint16, f *Factors) float64 {
 	return c.distance(float64(rescale*ip)+float64(float64(f.Err1)*c.wNorm), f.FAdd1, f)
 }
 
-// Bounds sets out[i] to the Bound of sums[i] and f[i], in one loop. All have as many places.
-func (c *ClusterQuery) Bounds(out []float64, sums []uint16, f []Factors) {
-	sums, f = sums[:len(out)], f[:len(out)]
+// Bounds sets out[i] to the Bound of sums[i] and row i of f. All have as many places.
+func (c *ClusterQuery) Bounds(out []float64, sums []uint16, f *FactorColumns) {
 	m := c.query.metric
 	if !c.scan.usable || m == kernel.L2 && c.w2 < 1e-18 {
 		for i := range out {
-			out[i] = c.Bound(sums[i], &f[i])
+			x := f.At(i)
+			out[i] = c.Bound(sums[i], &x)
 		}
 		return
 	}
-	most, step, wNorm := c.scan.most, c.scan.step, c.wNorm
-	w2, qc, qNorm, one := c.w2, c.qc, c.query.norm, c.query.assumeNormalized
-	for i := range out {
-		x := &f[i]
-		rescale := float64(x.FRescale1)
-		if !(rescale >= 0) {
-			out[i] = math.Inf(-1)
-			continue
+	rows := simd.BoundRows{Rescale: f.FRescale1, Err: f.Err1}
+	terms := simd.BoundTerms{Most: c.scan.most, Step: c.scan.step, WNorm: c.wNorm}
+	switch m {
+	case kernel.L2:
+		rows.Norm, terms.Base = f.ResidualNorm, c.w2
+		simd.SquaresBounds(out, sums, rows, &terms)
+	case kernel.Dot:
+		rows.Add, terms.Base = f.FAdd1, c.qc
+		simd.DotsBounds(out, sums, rows, &terms)
+	default:
+		if rows.Add = f.FAdd1; !c.query.assumeNormalized {
+			rows.Norm = f.VectorNorm
 		}
-		ip := most + float64(step*float64(sums[i]))
-		rip := float64(rescale*ip) + float64(float64(x.Err1)*wNorm)
-		switch m {
-		case kernel.L2:
-			n := float64(x.ResidualNorm)
-			out[i] = w2 + float64(n*n) - float64(2*rip)
-		case kernel.Dot:
-			out[i] = -(qc + float64(x.FAdd1) + rip)
-		default:
-			norm := 1.0
-			if !one {
-				norm = float64(x.VectorNorm)
-			}
-			out[i] = 1
-			if !(norm < minNorm) {
-				out[i] = 1 - (qc+float64(x.FAdd1)+rip)/float64(qNorm*norm)
-			}
-		}
+		terms.Base, terms.Length, terms.Least = c.qc, c.query.norm, minNorm
+		simd.CosinesBounds(out, sums, rows, &terms)
 	}
 }

@@ -84,31 +84,55 @@ func FuzzScan(f *testing.F) {
 		}
 		var s Signs
 		s.Set(plane, n, d)
-		for i, sum := range c.Scan(&s) {
+		factors := NewFactorColumns(n)
+		for range n {
 			f := Factors{FAdd1: number(), FRescale1: float32(math.Abs(float64(number()))), Err1: float32(math.Abs(float64(number()))),
 				ResidualNorm: number(), VectorNorm: number()}
 			if r.IntN(20) == 0 {
 				f.FRescale1 = -f.FRescale1
 			}
+			f.FRescaleEx = f.FRescale1
+			factors.Append(f)
+		}
+		sums := c.Scan(&s)
+		bounds := make([]float64, n)
+		c.Bounds(bounds, sums, &factors)
+		for i, sum := range sums {
+			f := factors.At(i)
 			row := plane[i*w : (i+1)*w]
 			dot, optimistic := c.Pass1(row, &f)
-			if i+bits <= n && f.FRescale1 >= 0 { // the next rows as its other planes
-				f.FRescaleEx = f.FRescale1
-				rest := plane[(i+1)*w : (i+bits)*w]
-				first, second := c.Passes(row, rest, w, bits, &f, math.Inf(1))
-				if want := c.Pass2(dot, rest, w, bits, &f); !same(first, optimistic) || !same(second, want) {
-					t.Fatalf("D=%d, %d bits, row %d: passes give %v and %v, want %v and %v", d, bits, i, first, second, optimistic, want)
-				}
-			}
 			if want := literalDot(c.w, row); dot != want && want == want {
 				t.Fatalf("D=%d, row %d: got %v, want %v", d, i, dot, want)
 			}
-			bound, list := c.Bound(sum, &f), make([]float64, 1)
-			if c.Bounds(list, []uint16{sum}, []Factors{f}); !same(list[0], bound) {
-				t.Fatalf("%s, D=%d, row %d: bounds %v, bound %v", m, d, i, list[0], bound)
+			bound := c.Bound(sum, &f)
+			if !same(bounds[i], bound) {
+				t.Fatalf("%s, D=%d, row %d: bounds %v, bound %v", m, d, i, bounds[i], bound)
 			}
 			if bound > optimistic {
 				t.Fatalf("%s, D=%d, row %d: bound %v is above the optimistic distance %v, sum %d, factors %+v", m, d, i, bound, optimistic, sum, f)
+			}
+		}
+		// Codes whose further planes are the last rows, one behind the other.
+		planes := Planes{Signs: plane, Rest: plane[n%bits*w:], RowBytes: w, Bits: bits}
+		var codes []int32
+		for i := range min(PassesAtOnce, n/bits) {
+			codes = append(codes, int32(r.IntN(i+1)))
+		}
+		most := math.Inf(1)
+		if len(codes) > 0 && r.IntN(2) == 0 {
+			most = bounds[codes[0]]
+		}
+		out := make([]Scored, len(codes))
+		c.Passes(out, &planes, codes, &factors, most)
+		for i, code := range codes {
+			f := factors.At(int(code))
+			dot, want := c.Pass1(planes.sign(int(code)), &f)
+			estimate := 0.0
+			if !(want > most) {
+				estimate = c.Pass2(dot, planes.rest(int(code)), w, bits, &f)
+			}
+			if !same(out[i].Optimistic, want) || !same(out[i].Estimate, estimate) {
+				t.Fatalf("D=%d, %d bits, row %d: passes give %v, want %v and %v", d, bits, code, out[i], want, estimate)
 			}
 		}
 	})

@@ -18,11 +18,22 @@ func tileAVX2(_ *float32, _ int, _, _, _ *float32, _, _ int, _ *float32, _ *[48]
 func tileAVX512(_ *float32, _ int, _, _, _ *float32, _, _ int, _ *float32, _ *[96]float32) {
 	panic("simd: no assembly")
 }
-func lowAVX2(_ *float32, _, _ int, _ *float32, _ *uint64) int       { panic("simd: no assembly") }
-func normAVX2(*float32, int) float32                                { panic("simd: no assembly") }
-func nibblesAVX2(*uint16, *byte, *byte, int, int, int)              { panic("simd: no assembly") }
-func interleaveAVX2(_, _ *byte, _, _ int)                           { panic("simd: no assembly") }
-func planesAVX2(*[4]float64, *[4]*byte, *float64, int)              { panic("simd: no assembly") }
+func lowAVX2(_ *float32, _, _ int, _ *float32, _ *uint64) int { panic("simd: no assembly") }
+func normAVX2(*float32, int) float32                          { panic("simd: no assembly") }
+func nibblesAVX2(*uint16, *byte, *byte, int, int, int)        { panic("simd: no assembly") }
+func interleaveAVX2(_, _ *byte, _, _ int)                     { panic("simd: no assembly") }
+func planesAVX2(*[4]float64, *[4]*byte, *float64, int)        { panic("simd: no assembly") }
+func planesAVX512(*[2][4]float64, *[8]*byte, *float64, int)   { panic("simd: no assembly") }
+func belowAVX2(*uint64, *float64, float64, int)               { panic("simd: no assembly") }
+func boundsSquaresAVX2(_ *float64, _ *uint16, _, _, _ *float32, _ *[6]float64, _ int) {
+	panic("simd: no assembly")
+}
+func boundsDotsAVX2(_ *float64, _ *uint16, _, _, _ *float32, _ *[6]float64, _ int) {
+	panic("simd: no assembly")
+}
+func boundsCosinesAVX2(_ *float64, _ *uint16, _, _, _, _ *float32, _ int, _ *[6]float64, _ int) {
+	panic("simd: no assembly")
+}
 func entriesAVX2(*byte, *float64, *float64, int, float64)           { panic("simd: no assembly") }
 func byteTableAVX2(*[256]float64, *[8]float32)                      { panic("simd: no assembly") }
 func projectAVX2(_, _ *float64, _ int)                              { panic("simd: no assembly") }

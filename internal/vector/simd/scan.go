@@ -86,16 +86,37 @@ func ByteTable(table *[256]float64, w *[8]float32) {
 	}
 }
 
-// Planes sums w over the set bits of four rows: per byte, then over the bytes, bits and bytes ascending. w has a whole number of bytes' weights, and
-// rows as many eights of bytes as hold them. It may be called only if Fast.
-func Planes(sums *[4]float64, rows *[4][]byte, w []float64) {
+// MaxPlanes is how many planes of a code Planes takes.
+const MaxPlanes = 4
+
+// Planes sums w over the set bits of the planes of some codes: per byte, then over the bytes, bits and bytes ascending. Plane 0 of code c is row c of first,
+// plane p row c·(planes−1)+p−1 of rest; rows have stride bytes, a multiple of 8. sums[i] takes those of code codes[i]; only as many as there are planes, 1 to MaxPlanes,
+// count. w has a whole number of bytes' weights, no more than a row. It may be called only if Fast.
+func Planes(sums [][MaxPlanes]float64, first, rest []byte, codes []int32, stride, planes int, w []float64) {
 	bytes := len(w) / 8
-	var at [4]*byte
-	for i, row := range rows {
-		_ = row[(bytes+7)/8*8-1]
-		at[i] = &row[0]
+	_ = first[:stride][bytes-1]
+	var at [2 * MaxPlanes]*byte
+	place := func(to *[MaxPlanes]*byte, code int) {
+		to[0] = &first[code*stride : (code+1)*stride][0]
+		more := rest[code*(planes-1)*stride : (code+1)*(planes-1)*stride]
+		for p := 1; p < MaxPlanes; p++ {
+			if to[p] = to[0]; p < planes {
+				to[p] = &more[(p-1)*stride]
+			}
+		}
 	}
-	planesAVX2(sums, &at, &w[0], bytes)
+	i := 0
+	if wide {
+		for ; i+2 <= len(codes); i += 2 {
+			place((*[MaxPlanes]*byte)(at[:]), int(codes[i]))
+			place((*[MaxPlanes]*byte)(at[MaxPlanes:]), int(codes[i+1]))
+			planesAVX512((*[2][MaxPlanes]float64)(sums[i:]), &at, &w[0], bytes)
+		}
+	}
+	for ; i < len(codes); i++ {
+		place((*[MaxPlanes]*byte)(at[:]), int(codes[i]))
+		planesAVX2(&sums[i], (*[MaxPlanes]*byte)(at[:]), &w[0], bytes)
+	}
 }
 
 // Entries sets table[16·h+x] to min(255, ⌊(s − lows[h])·inverse + ½⌋), s being the sum of w[4·h+bit] over the set bits of x, ascending. No s is below

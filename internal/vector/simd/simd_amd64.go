@@ -75,6 +75,31 @@ func byteTableAVX2(table *[256]float64, w *[8]float32)
 //go:noescape
 func planesAVX2(sums *[4]float64, rows *[4]*byte, w *float64, bytes int)
 
+// planesAVX512 does for eight rows what planesAVX2 does for four.
+//
+//go:noescape
+func planesAVX512(sums *[2][4]float64, rows *[8]*byte, w *float64, bytes int)
+
+// boundsSquaresAVX2 sets out[i] to terms[3] + norm[i]² − 2·rip with rip = rescale[i]·(terms[0] + terms[1]·sums[i]) + err[i]·terms[2], and to −Inf unless rescale[i] ≥ 0, for 4·fours places, fours ≥ 1.
+//
+//go:noescape
+func boundsSquaresAVX2(out *float64, sums *uint16, rescale *float32, err *float32, norm *float32, terms *[6]float64, fours int)
+
+// boundsDotsAVX2 sets out[i] to −(terms[3] + add[i] + rip) with rip = rescale[i]·(terms[0] + terms[1]·sums[i]) + err[i]·terms[2], and to −Inf unless rescale[i] ≥ 0, for 4·fours places, fours ≥ 1.
+//
+//go:noescape
+func boundsDotsAVX2(out *float64, sums *uint16, rescale *float32, err *float32, add *float32, terms *[6]float64, fours int)
+
+// boundsCosinesAVX2 sets out[i] to 1 − (terms[3] + add[i] + rip)/(terms[4]·norm[i]), or 1 where norm[i] < terms[5]; norm goes on by step bytes, 0 or 16, after each four, with rip = rescale[i]·(terms[0] + terms[1]·sums[i]) + err[i]·terms[2], and to −Inf unless rescale[i] ≥ 0, for 4·fours places, fours ≥ 1.
+//
+//go:noescape
+func boundsCosinesAVX2(out *float64, sums *uint16, rescale *float32, err *float32, add *float32, norm *float32, step int, terms *[6]float64, fours int)
+
+// belowAVX2 sets bit i of set unless x[i] > limit, for 8·eights numbers, eights ≥ 1; a byte of set for each eight.
+//
+//go:noescape
+func belowAVX2(set *uint64, x *float64, limit float64, eights int)
+
 // entriesAVX2 sets table[16·h+x] to min(255, ⌊(s − lows[h])·inverse + ½⌋), s being the sum of w[4·h+bit] over the set bits of x, ascending, for halves ≥ 1. No s is below lows[h].
 //
 //go:noescape

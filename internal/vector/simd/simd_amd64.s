@@ -1776,6 +1776,263 @@ planesByte:
 	VZEROUPPER
 	RET
 
+// func planesAVX512(sums *[2][4]float64, rows *[8]*byte, w *float64, bytes int)
+// Requires: AVX, AVX2, AVX512F, CMOV
+TEXT ·planesAVX512(SB), NOSPLIT, $0-32
+	MOVQ         sums+0(FP), AX
+	MOVQ         rows+8(FP), CX
+	MOVQ         w+16(FP), DX
+	MOVQ         bytes+24(FP), BX
+	MOVQ         (CX), SI
+	MOVQ         8(CX), DI
+	MOVQ         16(CX), R8
+	MOVQ         24(CX), R9
+	MOVQ         32(CX), R10
+	MOVQ         40(CX), R11
+	MOVQ         48(CX), R12
+	MOVQ         56(CX), CX
+	MOVQ         $0x00000001, R13
+	VPBROADCASTQ R13, Z0
+	MOVQ         $0x00000002, R13
+	VPBROADCASTQ R13, Z1
+	MOVQ         $0x00000004, R13
+	VPBROADCASTQ R13, Z2
+	MOVQ         $0x00000008, R13
+	VPBROADCASTQ R13, Z3
+	MOVQ         $0x00000010, R13
+	VPBROADCASTQ R13, Z4
+	MOVQ         $0x00000020, R13
+	VPBROADCASTQ R13, Z5
+	MOVQ         $0x00000040, R13
+	VPBROADCASTQ R13, Z6
+	MOVQ         $0x00000080, R13
+	VPBROADCASTQ R13, Z7
+	VPXORQ       Z8, Z8, Z8
+	XORQ         R14, R14
+
+planes512Word:
+	VMOVQ        (SI)(R14*1), X10
+	VMOVHPS      (DI)(R14*1), X10, X10
+	VMOVQ        (R8)(R14*1), X9
+	VMOVHPS      (R9)(R14*1), X9, X9
+	VMOVQ        (R10)(R14*1), X11
+	VMOVHPS      (R11)(R14*1), X11, X11
+	VMOVQ        (R12)(R14*1), X12
+	VMOVHPS      (CX)(R14*1), X12, X12
+	VINSERTI128  $0x01, X9, Y10, Y9
+	VINSERTI128  $0x01, X12, Y11, Y11
+	VINSERTI64X4 $0x01, Y11, Z9, Z9
+	ADDQ         $0x08, R14
+	MOVQ         $0x00000008, R13
+	CMPQ         BX, R13
+	CMOVQLT      BX, R13
+	SUBQ         R13, BX
+
+planes512Byte:
+	VPTESTMQ    Z0, Z9, K1
+	VPXORQ      Z13, Z13, Z13
+	VADDPD.BCST (DX), Z13, K1, Z13
+	VPTESTMQ    Z1, Z9, K1
+	VADDPD.BCST 8(DX), Z13, K1, Z13
+	VPTESTMQ    Z2, Z9, K1
+	VADDPD.BCST 16(DX), Z13, K1, Z13
+	VPTESTMQ    Z3, Z9, K1
+	VADDPD.BCST 24(DX), Z13, K1, Z13
+	VPTESTMQ    Z4, Z9, K1
+	VADDPD.BCST 32(DX), Z13, K1, Z13
+	VPTESTMQ    Z5, Z9, K1
+	VADDPD.BCST 40(DX), Z13, K1, Z13
+	VPTESTMQ    Z6, Z9, K1
+	VADDPD.BCST 48(DX), Z13, K1, Z13
+	VPTESTMQ    Z7, Z9, K1
+	VADDPD.BCST 56(DX), Z13, K1, Z13
+	VADDPD      Z13, Z8, Z8
+	VPSRLQ      $0x08, Z9, Z9
+	ADDQ        $0x40, DX
+	DECQ        R13
+	JNZ         planes512Byte
+	CMPQ        BX, $0x00
+	JNE         planes512Word
+	VMOVUPD     Z8, (AX)
+	VZEROUPPER
+	RET
+
+// func boundsSquaresAVX2(out *float64, sums *uint16, rescale *float32, err *float32, norm *float32, terms *[6]float64, fours int)
+// Requires: AVX, AVX2
+TEXT ·boundsSquaresAVX2(SB), NOSPLIT, $0-56
+	MOVQ         out+0(FP), AX
+	MOVQ         sums+8(FP), CX
+	MOVQ         rescale+16(FP), DX
+	MOVQ         err+24(FP), BX
+	MOVQ         terms+40(FP), SI
+	MOVQ         fours+48(FP), DI
+	XORQ         R8, R8
+	MOVQ         norm+32(FP), R9
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 8(SI), Y1
+	VBROADCASTSD 16(SI), Y2
+	VBROADCASTSD 24(SI), Y3
+	VBROADCASTSD 32(SI), Y4
+	VBROADCASTSD 40(SI), Y4
+	MOVQ         $0xfff0000000000000, SI
+	VMOVQ        SI, X5
+	VPBROADCASTQ X5, Y5
+	VXORPD       Y4, Y4, Y4
+
+boundsSquaresAVX2Loop:
+	VPMOVZXWD (CX)(R8*2), X6
+	VCVTDQ2PD X6, Y6
+	VMULPD    Y1, Y6, Y6
+	VADDPD    Y6, Y0, Y6
+	VCVTPS2PD (DX)(R8*4), Y8
+	VCVTPS2PD (BX)(R8*4), Y9
+	VCMPPD    $0x19, Y4, Y8, Y7
+	VMULPD    Y6, Y8, Y6
+	VMULPD    Y2, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD (R9)(R8*4), Y8
+	VMULPD    Y8, Y8, Y8
+	VADDPD    Y8, Y3, Y8
+	VADDPD    Y6, Y6, Y6
+	VSUBPD    Y6, Y8, Y8
+	VBLENDVPD Y7, Y5, Y8, Y8
+	VMOVUPD   Y8, (AX)(R8*8)
+	ADDQ      $0x04, R8
+	DECQ      DI
+	JNZ       boundsSquaresAVX2Loop
+	VZEROUPPER
+	RET
+
+// func boundsDotsAVX2(out *float64, sums *uint16, rescale *float32, err *float32, add *float32, terms *[6]float64, fours int)
+// Requires: AVX, AVX2
+TEXT ·boundsDotsAVX2(SB), NOSPLIT, $0-56
+	MOVQ         out+0(FP), AX
+	MOVQ         sums+8(FP), CX
+	MOVQ         rescale+16(FP), DX
+	MOVQ         err+24(FP), BX
+	MOVQ         terms+40(FP), SI
+	MOVQ         fours+48(FP), DI
+	XORQ         R8, R8
+	MOVQ         add+32(FP), R9
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 8(SI), Y1
+	VBROADCASTSD 16(SI), Y2
+	VBROADCASTSD 24(SI), Y3
+	VBROADCASTSD 32(SI), Y4
+	VBROADCASTSD 40(SI), Y4
+	MOVQ         $0xfff0000000000000, SI
+	VMOVQ        SI, X5
+	VPBROADCASTQ X5, Y5
+	VXORPD       Y4, Y4, Y4
+	MOVQ         $0x8000000000000000, SI
+	VMOVQ        SI, X6
+	VPBROADCASTQ X6, Y6
+
+boundsDotsAVX2Loop:
+	VPMOVZXWD (CX)(R8*2), X7
+	VCVTDQ2PD X7, Y7
+	VMULPD    Y1, Y7, Y7
+	VADDPD    Y7, Y0, Y7
+	VCVTPS2PD (DX)(R8*4), Y9
+	VCVTPS2PD (BX)(R8*4), Y10
+	VCMPPD    $0x19, Y4, Y9, Y8
+	VMULPD    Y7, Y9, Y7
+	VMULPD    Y2, Y10, Y10
+	VADDPD    Y10, Y7, Y7
+	VCVTPS2PD (R9)(R8*4), Y9
+	VADDPD    Y9, Y3, Y9
+	VADDPD    Y7, Y9, Y9
+	VXORPD    Y6, Y9, Y9
+	VBLENDVPD Y8, Y5, Y9, Y9
+	VMOVUPD   Y9, (AX)(R8*8)
+	ADDQ      $0x04, R8
+	DECQ      DI
+	JNZ       boundsDotsAVX2Loop
+	VZEROUPPER
+	RET
+
+// func boundsCosinesAVX2(out *float64, sums *uint16, rescale *float32, err *float32, add *float32, norm *float32, step int, terms *[6]float64, fours int)
+// Requires: AVX, AVX2
+TEXT ·boundsCosinesAVX2(SB), NOSPLIT, $0-72
+	MOVQ         out+0(FP), AX
+	MOVQ         sums+8(FP), CX
+	MOVQ         rescale+16(FP), DX
+	MOVQ         err+24(FP), BX
+	MOVQ         terms+56(FP), SI
+	MOVQ         fours+64(FP), DI
+	XORQ         R8, R8
+	MOVQ         add+32(FP), R9
+	MOVQ         norm+40(FP), R10
+	MOVQ         step+48(FP), R11
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD 8(SI), Y1
+	VBROADCASTSD 16(SI), Y2
+	VBROADCASTSD 24(SI), Y3
+	VBROADCASTSD 32(SI), Y4
+	VBROADCASTSD 40(SI), Y5
+	MOVQ         $0xfff0000000000000, SI
+	VMOVQ        SI, X7
+	VPBROADCASTQ X7, Y7
+	VXORPD       Y6, Y6, Y6
+	MOVQ         $0x3ff0000000000000, SI
+	VMOVQ        SI, X8
+	VPBROADCASTQ X8, Y8
+
+boundsCosinesAVX2Loop:
+	VPMOVZXWD (CX)(R8*2), X9
+	VCVTDQ2PD X9, Y9
+	VMULPD    Y1, Y9, Y9
+	VADDPD    Y9, Y0, Y9
+	VCVTPS2PD (DX)(R8*4), Y11
+	VCVTPS2PD (BX)(R8*4), Y12
+	VCMPPD    $0x19, Y6, Y11, Y10
+	VMULPD    Y9, Y11, Y9
+	VMULPD    Y2, Y12, Y12
+	VADDPD    Y12, Y9, Y9
+	VCVTPS2PD (R10), Y12
+	VCVTPS2PD (R9)(R8*4), Y11
+	VADDPD    Y11, Y3, Y11
+	VADDPD    Y9, Y11, Y11
+	VCMPPD    $0x11, Y5, Y12, Y9
+	VMULPD    Y12, Y4, Y12
+	VDIVPD    Y12, Y11, Y11
+	VSUBPD    Y11, Y8, Y11
+	VBLENDVPD Y9, Y8, Y11, Y11
+	ADDQ      R11, R10
+	VBLENDVPD Y10, Y7, Y11, Y11
+	VMOVUPD   Y11, (AX)(R8*8)
+	ADDQ      $0x04, R8
+	DECQ      DI
+	JNZ       boundsCosinesAVX2Loop
+	VZEROUPPER
+	RET
+
+// func belowAVX2(set *uint64, x *float64, limit float64, eights int)
+// Requires: AVX, AVX2, SSE2
+TEXT ·belowAVX2(SB), NOSPLIT, $0-32
+	MOVQ         set+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         eights+24(FP), DX
+	MOVSD        limit+16(FP), X0
+	VBROADCASTSD X0, Y0
+
+belowLoop:
+	VMOVUPD   (CX), Y1
+	VMOVUPD   32(CX), Y2
+	VCMPPD    $0x1a, Y0, Y1, Y1
+	VCMPPD    $0x1a, Y0, Y2, Y2
+	VMOVMSKPD Y1, BX
+	VMOVMSKPD Y2, SI
+	SHLL      $0x04, SI
+	ORL       SI, BX
+	MOVB      BL, (AX)
+	INCQ      AX
+	ADDQ      $0x40, CX
+	DECQ      DX
+	JNZ       belowLoop
+	VZEROUPPER
+	RET
+
 // func entriesAVX2(table *byte, w *float64, lows *float64, halves int, inverse float64)
 // Requires: AVX, AVX2, SSE2
 TEXT ·entriesAVX2(SB), NOSPLIT, $0-40

@@ -211,7 +211,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzPlanes holds sums over four rows and tables of half bytes against plain sums.
+// FuzzPlanes holds sums over the planes of codes and tables of half bytes against plain sums.
 func FuzzPlanes(f *testing.F) {
 	shapes(f)
 	f.Fuzz(func(t *testing.T, seed uint64, dim uint16, count, kind uint8) {
@@ -222,29 +222,39 @@ func FuzzPlanes(f *testing.F) {
 		for i, x := range draw(r, d, int(kind)) {
 			w[i] = float64(x)
 		}
-		var rows [4][]byte
-		for i := range rows {
-			rows[i] = make([]byte, stride+3)[3:]
-			for b := range rows[i] {
-				rows[i][b] = byte(r.Uint32())
+		planes, n := 1+int(count)%MaxPlanes, 1+int(count)%9
+		first, rest := make([]byte, n*stride+3)[3:], make([]byte, n*(planes-1)*stride+1)[1:]
+		for _, rows := range [][]byte{first, rest} {
+			for i := range rows {
+				rows[i] = byte(r.Uint32())
 			}
 		}
 		if fast {
-			var got [4]float64
-			Planes(&got, &rows, w)
-			for i, row := range rows {
-				want := 0.0
-				for b := range width {
-					part := 0.0
-					for bit := range 8 {
-						if row[b]>>bit&1 == 1 {
-							part += w[8*b+bit]
-						}
+			codes := make([]int32, n+3)
+			for i := range codes {
+				codes[i] = int32(r.IntN(n))
+			}
+			got := make([][MaxPlanes]float64, len(codes))
+			Planes(got, first, rest, codes, stride, planes, w)
+			for i, code := range codes {
+				for p := range planes {
+					row := first[int(code)*stride:]
+					if p > 0 {
+						row = rest[(int(code)*(planes-1)+p-1)*stride:]
 					}
-					want += part
-				}
-				if !same64(got[i], want) {
-					t.Fatalf("D=%d, row %d: got %v, want %v", d, i, got[i], want)
+					want := 0.0
+					for b := range width {
+						part := 0.0
+						for bit := range 8 {
+							if row[b]>>bit&1 == 1 {
+								part += w[8*b+bit]
+							}
+						}
+						want += part
+					}
+					if !same64(got[i][p], want) {
+						t.Fatalf("D=%d, place %d, plane %d of %d: got %v, want %v", d, i, p, planes, got[i][p], want)
+					}
 				}
 			}
 		}
