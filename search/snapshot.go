@@ -148,13 +148,12 @@ func (s *snapshot) choose(asked []string) (map[string]bool, error) {
 
 // locate asks the record index. Errors are of type indexError.
 func (s *snapshot) locate(ctx context.Context, keys []string) (map[string]table.Group, error) {
-	where, err := s.records.LookupRecords(ctx, s.table.Timeline, keys)
+	out := make(map[string]table.Group, len(keys))
+	err := s.records.EachRecord(ctx, s.table.Timeline, keys, func(key string, at mdt.Location) {
+		out[key] = table.Group{Partition: at.Partition, FileID: at.FileID}
+	})
 	if err != nil {
 		return nil, &indexError{records: true, err: err}
-	}
-	out := make(map[string]table.Group, len(where))
-	for key, at := range where {
-		out[key] = table.Group{Partition: at.Partition, FileID: at.FileID}
 	}
 	return out, nil
 }

@@ -2,9 +2,9 @@ package hfile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
-	"sort"
 
 	"tidemark/internal/lru"
 )
@@ -12,7 +12,7 @@ import (
 // Blocks keeps unpacked data blocks between look-ups, of any number of files, up to a budget. A file never changes under its name, so what is kept is
 // never wrong. It is safe for concurrent use.
 type Blocks struct {
-	kept *lru.Cache[blockKey, []Cell]
+	kept *lru.Cache[blockKey, *sorted]
 }
 
 type blockKey struct {
@@ -20,11 +20,8 @@ type blockKey struct {
 	off  int64
 }
 
-// cellSize is about what a cell takes beside its bytes.
-const cellSize = 48
-
 // NewBlocks returns an empty cache with a budget in bytes.
-func NewBlocks(budget int64) *Blocks { return &Blocks{lru.New[blockKey, []Cell](budget)} }
+func NewBlocks(budget int64) *Blocks { return &Blocks{lru.New[blockKey, *sorted](budget)} }
 
 // Stats returns what the cache has done so far.
 func (b *Blocks) Stats() lru.Stats { return b.kept.Stats() }
@@ -43,90 +40,84 @@ func (r *Reader) Lookup(ctx context.Context, keys [][]byte, fn func(i int, value
 		return err
 	}
 	found := make([]bool, len(keys))
-	wanted := map[int][]int{}
+	var wanted []inBlock
 	for i, k := range keys {
 		if b := floor(blocks, k); b >= 0 {
-			wanted[b] = append(wanted[b], i)
+			wanted = append(wanted, inBlock{b, i})
 		}
 	}
 	if err := r.lookup(ctx, blocks, wanted, keys, found, fn); err != nil {
 		return err
 	}
-	again := map[int][]int{}
+	wanted = wanted[:0]
 	for i, k := range keys {
 		if found[i] || !mayBeMisplaced(k) {
 			continue
 		}
 		if b := floorUTF16(blocks, k); b >= 0 && b != floor(blocks, k) {
-			again[b] = append(again[b], i)
+			wanted = append(wanted, inBlock{b, i})
 		}
 	}
-	return r.lookup(ctx, blocks, again, keys, found, fn)
+	return r.lookup(ctx, blocks, wanted, keys, found, fn)
 }
 
-// lookup searches each block for the keys that are wanted in it.
-func (r *Reader) lookup(ctx context.Context, blocks []entry, wanted map[int][]int, keys [][]byte, found []bool, fn func(int, []byte) error) error {
-	search := func(cells []Cell, want []int) error {
-		for _, i := range want {
-			at, _ := slices.BinarySearchFunc(cells, keys[i], func(c Cell, key []byte) int { return bytes.Compare(c.Key, key) })
-			for ; at < len(cells) && bytes.Equal(cells[at].Key, keys[i]); at++ {
-				found[i] = true
-				if err := fn(i, cells[at].Value); err != nil {
+// inBlock is a key that is looked for in a block, both by their numbers.
+type inBlock struct{ block, key int }
+
+// lookup searches blocks for the keys that are wanted in them: first those that are kept, then the others in the order of the file.
+func (r *Reader) lookup(ctx context.Context, blocks []entry, wanted []inBlock, keys [][]byte, found []bool, fn func(int, []byte) error) error {
+	if len(wanted) == 0 {
+		return nil
+	}
+	slices.SortFunc(wanted, func(a, b inBlock) int { return cmp.Or(a.block-b.block, a.key-b.key) })
+	search := func(s *sorted, want []inBlock) error {
+		for _, w := range want {
+			for at := s.floor(keys[w.key]); at < len(s.cells) && bytes.Equal(s.cells[at].Key, keys[w.key]); at++ {
+				found[w.key] = true
+				if err := fn(w.key, s.cells[at].Value); err != nil {
 					return err
 				}
 			}
 		}
 		return nil
 	}
-	order := make([]int, 0, len(wanted))
-	for b, want := range wanted {
+	var rest [][]inBlock // by block that is not kept
+	var list []entry
+	for len(wanted) > 0 {
+		n := 1
+		for n < len(wanted) && wanted[n].block == wanted[0].block {
+			n++
+		}
+		want, e := wanted[:n], blocks[wanted[0].block]
+		wanted = wanted[n:]
 		if r.kept != nil {
-			if cells, ok := r.kept.kept.Get(blockKey{r.file, blocks[b].off}); ok {
-				if err := search(cells, want); err != nil {
+			if s, ok := r.kept.kept.Get(blockKey{r.file, e.off}); ok {
+				if err := search(s, want); err != nil {
 					return err
 				}
 				continue
 			}
 		}
-		order = append(order, b)
-	}
-	sort.Ints(order)
-	list := make([]entry, len(order))
-	for i, b := range order {
-		list[i] = blocks[b]
+		rest, list = append(rest, want), append(list, e)
 	}
 	var f inflater
-	var cells []Cell
-	next := 0
+	s := new(sorted)
 	return r.runs(ctx, list, func(e entry, raw []byte) error {
-		want := wanted[order[next]]
-		next++
+		want := rest[0]
+		rest = rest[1:]
 		payload, err := r.unpack(&f, e, raw, magicData)
 		if err != nil {
 			return err
 		}
 		if r.kept != nil {
-			payload, cells = bytes.Clone(payload), nil
+			payload, s = bytes.Clone(payload), new(sorted)
 		}
-		if cells, err = r.sorted(cells[:0], payload, e.off); err != nil {
+		if err := s.fill(r, payload, e.off); err != nil {
 			return err
 		}
 		if r.kept != nil {
-			r.kept.kept.Put(blockKey{r.file, e.off}, cells, int64(len(payload)+cellSize*len(cells)))
+			r.kept.kept.Put(blockKey{r.file, e.off}, s, s.size(payload))
 		}
-		return search(cells, want)
+		return search(s, want)
 	})
-}
-
-// sorted appends the cells of a data block in the order of their keys.
-func (r *Reader) sorted(cells []Cell, payload []byte, off int64) ([]Cell, error) {
-	err := r.cells(payload, off, func(c Cell) error {
-		cells = append(cells, c)
-		return nil
-	})
-	byKey := func(a, b Cell) int { return bytes.Compare(a.Key, b.Key) }
-	if !slices.IsSortedFunc(cells, byKey) {
-		slices.SortStableFunc(cells, byKey)
-	}
-	return cells, err
 }

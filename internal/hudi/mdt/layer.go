@@ -27,6 +27,8 @@ type layer struct {
 	file    *hfile.Reader       // nil for a delete block
 	deleted map[string]struct{} // stored keys; nil for a file
 	schema  *avrox.Schema
+	// location reads entries of the record index, once setLocation has prepared it.
+	location *avrox.Picker
 }
 
 // fileData is an opened file: a base file's reader, or a log's blocks with where their content is.
@@ -151,6 +153,8 @@ func (m *MDT) open(ctx context.Context, info storage.Info, base bool) (*fileData
 	if whole && m.held+info.Size > holdBytes {
 		clear(m.files)
 		m.held = 0
+		m.records = keptLayers{} // which are made of them
+		m.dropped++
 	}
 	if whole {
 		m.held += info.Size

@@ -39,6 +39,8 @@ type MDT struct {
 	listed  map[string]*partition // guarded by mu
 	files   map[string]*fileData  // guarded by mu: opened files by path
 	held    int64                 // guarded by mu: bytes of files kept whole
+	records keptLayers            // guarded by mu: of files only
+	dropped int                   // guarded by mu: how often files were dropped
 	skipped map[Skipped]bool      // guarded by mu
 }
 

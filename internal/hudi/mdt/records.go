@@ -2,17 +2,13 @@ package mdt
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"math"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
-	"time"
 	"unicode/utf16"
+	"unicode/utf8"
 
-	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/storage"
 	"tidemark/timeline"
 )
@@ -41,12 +37,79 @@ func (m *MDT) LookupRecords(ctx context.Context, data *timeline.Timeline, keys [
 // out, by their requested times. If that cannot be told apart any more, because a compaction of the metadata table may have merged
 // it into a base file, it is storage.ErrStale.
 func (m *MDT) LookupRecordsWithout(ctx context.Context, data *timeline.Timeline, out map[string]bool, keys []string) (map[string]Location, error) {
+	found := make(map[string]Location, len(keys))
+	err := m.eachRecord(ctx, data, out, keys, func(key string, at Location) { found[key] = at })
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// EachRecord is LookupRecords that calls fn for each key that is found, in no order and never at once; for a key that is given twice it may be
+// called twice.
+func (m *MDT) EachRecord(ctx context.Context, data *timeline.Timeline, keys []string, fn func(key string, at Location)) error {
+	return m.eachRecord(ctx, data, nil, keys, fn)
+}
+
+func (m *MDT) eachRecord(ctx context.Context, data *timeline.Timeline, out map[string]bool, keys []string, fn func(key string, at Location)) error {
 	if m.noRecords != nil {
-		return nil, m.noRecords
+		return m.noRecords
 	}
 	p, err := m.partition(ctx, recordIndex)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	offset, known := m.offset(data)
+	byGroup := make([][]string, len(p.groups))
+	for _, k := range keys {
+		g := recordGroup(k, len(p.groups))
+		byGroup[g] = append(byGroup[g], k)
+	}
+	var mu sync.Mutex // guards the calls of fn
+	var calls []func() error
+	for i, want := range byGroup {
+		if len(want) == 0 {
+			continue
+		}
+		calls = append(calls, func() error {
+			layers, err := m.recordLayers(ctx, data, out, p, i)
+			if err != nil {
+				return err
+			}
+			d := &locations{offset: offset, known: known}
+			return newest(ctx, layers, want, func(key string, l layer, value []byte) error {
+				loc, err := d.decode(l, value)
+				if err != nil {
+					return fmt.Errorf("record %q: %w", key, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				fn(key, loc)
+				return nil
+			})
+		})
+	}
+	return storage.Together(m.Store, calls...)
+}
+
+// keptLayers are the layers of the record index's groups as one timeline of the data table shows them.
+type keptLayers struct {
+	data   *timeline.Timeline
+	layers map[int][]layer // by group
+}
+
+// recordLayers returns the layers of a group of the record index, without those of the data instants in out. Those of the newest look are
+// kept as long as the files that they are made of.
+func (m *MDT) recordLayers(ctx context.Context, data *timeline.Timeline, out map[string]bool, p *partition, group int) ([]layer, error) {
+	m.mu.Lock()
+	dropped := m.dropped
+	var layers []layer
+	if out == nil && m.records.data == data {
+		layers = m.records.layers[group]
+	}
+	m.mu.Unlock()
+	if layers != nil {
+		return layers, nil
 	}
 	valid := m.ValidInstants(data)
 	keep := func(instant string) bool {
@@ -57,59 +120,27 @@ func (m *MDT) LookupRecordsWithout(ctx context.Context, data *timeline.Timeline,
 		_, shown := data.CompletionOf(instant)
 		return valid(instant) && !out[instant] && (shown || strings.HasPrefix(instant, initPrefix) || instant < data.Earliest())
 	}
-	offset, known := m.offset(data)
-	byGroup := make([][]string, len(p.groups))
-	asked := make(map[string]bool, len(keys))
-	for _, k := range keys {
-		if !asked[k] {
-			asked[k] = true
-			g := recordGroup(k, len(p.groups))
-			byGroup[g] = append(byGroup[g], k)
-		}
-	}
-	found := make(map[string]Location, len(keys))
-	var mu sync.Mutex // guards found
-	var calls []func() error
-	for i, want := range byGroup {
-		if len(want) == 0 {
-			continue
-		}
-		calls = append(calls, func() error {
-			layers, err := m.layers(ctx, p.groups[i], keep)
-			if err != nil {
-				return err
-			}
-			if err := m.without(data, out, layers); err != nil {
-				return err
-			}
-			decoders := map[*avrox.Schema]*avrox.Projection{}
-			return newest(ctx, layers, want, func(key string, l layer, value []byte) error {
-				proj := decoders[l.schema]
-				if proj == nil {
-					var err error
-					if proj, err = l.schema.Project("type", "recordIndexMetadata"); err != nil {
-						return err
-					}
-					decoders[l.schema] = proj
-				}
-				loc, err := decodeLocation(proj, value)
-				if err != nil {
-					return fmt.Errorf("record %q: %w", key, err)
-				}
-				if known {
-					loc.Instant = instantText(loc.Millis, offset)
-				}
-				mu.Lock()
-				found[key] = loc
-				mu.Unlock()
-				return nil
-			})
-		})
-	}
-	if err := storage.Together(m.Store, calls...); err != nil {
+	layers, err := m.layers(ctx, p.groups[group], keep)
+	if err != nil {
 		return nil, err
 	}
-	return found, nil
+	if err := m.without(data, out, layers); err != nil {
+		return nil, err
+	}
+	for i := range layers {
+		if layers[i].file != nil {
+			_ = layers[i].setLocation() // an error comes out where an entry is read
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if out == nil && m.dropped == dropped {
+		if m.records.data != data {
+			m.records = keptLayers{data, map[int][]layer{}}
+		}
+		m.records.layers[group] = layers
+	}
+	return layers, nil
 }
 
 // without refuses layers that may hold what data instants wrote which are to be left out. A deltacommit of the metadata table has the
@@ -142,20 +173,15 @@ func (m *MDT) without(data *timeline.Timeline, out map[string]bool, layers []lay
 
 // newest looks keys up in layers from the newest on and calls fn with each key's newest value; deleted keys give no call.
 func newest(ctx context.Context, layers []layer, keys []string, fn func(key string, l layer, value []byte) error) error {
-	left := keys
+	left, stored, done := slices.Clone(keys), asBytes(keys), make([]bool, len(keys))
 	for i := len(layers) - 1; i >= 0 && len(left) > 0; i-- {
 		l := layers[i]
-		done := make([]bool, len(left))
 		if l.file == nil {
 			for j, k := range left {
 				_, done[j] = l.deleted[k]
 			}
 		} else {
-			asBytes := make([][]byte, len(left))
-			for j, k := range left {
-				asBytes[j] = []byte(k)
-			}
-			err := l.file.Lookup(ctx, asBytes, func(j int, value []byte) error {
+			err := l.file.Lookup(ctx, stored, func(j int, value []byte) error {
 				if done[j] {
 					return fmt.Errorf("key %q occurs twice: %w", left[j], storage.ErrCorrupt)
 				}
@@ -166,22 +192,46 @@ func newest(ctx context.Context, layers []layer, keys []string, fn func(key stri
 				return located("read metadata file", l.path, err)
 			}
 		}
-		var rest []string
-		for j, k := range left {
+		n := 0
+		for j := range left {
 			if !done[j] {
-				rest = append(rest, k)
+				left[n], stored[n] = left[j], stored[j]
+				n++
 			}
 		}
-		left = rest
+		left, stored = left[:n], stored[:n]
+		clear(done)
 	}
 	return nil
+}
+
+// asBytes copies keys, which lie behind one another.
+func asBytes(keys []string) [][]byte {
+	size := 0
+	for _, k := range keys {
+		size += len(k)
+	}
+	all, out := make([]byte, 0, size), make([][]byte, len(keys))
+	for i, k := range keys {
+		from := len(all)
+		all = append(all, k...)
+		out[i] = all[from:len(all):len(all)]
+	}
+	return out
 }
 
 // recordGroup is Hudi's placement of a key among n file groups: Java's string hash over UTF-16 units, |hash| mod n.
 func recordGroup(key string, n int) int {
 	var h int32
-	for _, u := range utf16.Encode([]rune(key)) {
-		h = 31*h + int32(u)
+	for i := range len(key) {
+		if key[i] >= utf8.RuneSelf {
+			h = 0
+			for _, u := range utf16.Encode([]rune(key)) {
+				h = 31*h + int32(u)
+			}
+			break
+		}
+		h = 31*h + int32(key[i])
 	}
 	if h < 0 {
 		h = -h // stays negative for -2^31, as Java's Math.abs does
@@ -191,81 +241,4 @@ func recordGroup(key string, n int) int {
 		g = -g
 	}
 	return int(g)
-}
-
-// decodeLocation reads recordIndexMetadata; proj gives type and recordIndexMetadata.
-func decodeLocation(proj *avrox.Projection, value []byte) (Location, error) {
-	values := make([]any, 2)
-	if err := proj.Decode(value, values); err != nil {
-		return Location{}, err
-	}
-	rec, ok := asRecord(values[1])
-	if typ, isInt := values[0].(int32); !ok || !isInt || typ != typeRecord {
-		return Location{}, fmt.Errorf("type %v without recordIndexMetadata: %w", values[0], storage.ErrCorrupt)
-	}
-	loc := Location{Position: -1}
-	loc.Partition, _ = rec.Str("partitionName")
-	if loc.Partition == unpartitioned {
-		loc.Partition = ""
-	}
-	loc.Millis, _ = rec.Long("instantTime")
-	if pos, ok := rec.Long("position"); ok {
-		loc.Position = pos
-	}
-	encoding, _ := rec.Int("fileIdEncoding")
-	switch encoding {
-	case 0:
-		high, ok1 := rec.Long("fileIdHighBits")
-		low, ok2 := rec.Long("fileIdLowBits")
-		index, ok3 := rec.Int("fileIndex")
-		if !ok1 || !ok2 || !ok3 {
-			return Location{}, fmt.Errorf("file id lacks parts: %w", storage.ErrCorrupt)
-		}
-		loc.FileID = uuidText(high, low)
-		if index != -1 {
-			loc.FileID += "-" + strconv.Itoa(int(index))
-		}
-	case 1:
-		loc.FileID, _ = rec.Str("fileId")
-	default:
-		return Location{}, fmt.Errorf("file id encoding %d: %w", encoding, storage.ErrUnsupported)
-	}
-	if loc.FileID == "" {
-		return Location{}, fmt.Errorf("no file id: %w", storage.ErrCorrupt)
-	}
-	return loc, nil
-}
-
-func uuidText(high, low int64) string {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:], uint64(high))
-	binary.BigEndian.PutUint64(b[8:], uint64(low))
-	h := hex.EncodeToString(b[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
-
-// offset is the offset of the table's instant texts from UTC.
-func (m *MDT) offset(data *timeline.Timeline) (time.Duration, bool) {
-	if m.data.Zone == "UTC" {
-		return 0, true
-	}
-	var newest timeline.Instant
-	for _, i := range data.Instants() {
-		if i.Requested > newest.Requested && i.State == timeline.Completed {
-			newest = i
-		}
-	}
-	if newest.Requested == "" {
-		return 0, false
-	}
-	return timeline.ZoneOffset(newest)
-}
-
-// instantText is the 17-digit text of a moment.
-func instantText(millis int64, offset time.Duration) string {
-	if millis < 0 || millis > math.MaxInt64/int64(time.Millisecond) {
-		return ""
-	}
-	t := time.UnixMilli(millis).UTC().Add(offset)
-	return t.Format("20060102150405") + fmt.Sprintf("%03d", t.Nanosecond()/int(time.Millisecond))
 }

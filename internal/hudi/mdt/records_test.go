@@ -35,16 +35,19 @@ const locationSchema = `{"type":"record","name":"HoodieMetadataRecord","fields":
 {"name":"fileIndex","type":["null","int"]},{"name":"fileId","type":["null","string"]},{"name":"instantTime","type":["null","long"]},
 {"name":"fileIdEncoding","type":"int","default":0},{"name":"position","type":["null","long"]}]}]}]}`
 
+// locationLayer is a layer of entries of a schema.
+func locationLayer(t testing.TB, schema string) layer {
+	t.Helper()
+	s, err := avrox.ParseSchema(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layer{schema: s}
+}
+
 func TestDecodeLocation(t *testing.T) {
 	t.Parallel()
-	s, err := avrox.ParseSchema(locationSchema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proj, err := s.Project("type", "recordIndexMetadata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := locationLayer(t, locationSchema)
 	long := func(b []byte, v int64) []byte { return binary.AppendVarint(append(b, 2), v) }
 	str := func(b []byte, s string) []byte { return append(binary.AppendVarint(append(b, 2), int64(len(s))), s...) }
 	encode := func(partition string, high, low, index int64, id string, encoding int64, position int64) []byte {
@@ -77,7 +80,7 @@ func TestDecodeLocation(t *testing.T) {
 		{"empty", nil, Location{}, storage.ErrCorrupt},
 	}
 	for _, tt := range tests {
-		got, err := decodeLocation(proj, tt.value)
+		got, err := new(locations).decode(l, tt.value)
 		if tt.err == nil && (err != nil || got != tt.want) || tt.err != nil && !errors.Is(err, tt.err) {
 			t.Errorf("%s: %+v %v", tt.name, got, err)
 		}
