@@ -2,6 +2,7 @@ package search_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -285,5 +286,76 @@ func TestInputDeadline(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Rows as long as float32 holds, and as short, are in the answers with distances that are numbers, in every mode.
+func TestInputExtremeRows(t *testing.T) {
+	t.Parallel()
+	for _, metric := range []string{"l2", "dot_product", "cosine"} {
+		st := indexed(t, "unindexable", "embedding", "", "vector.num_clusters", "3", "vector.metric", metric)
+		r := search.NewReader(deps(st, fresh))
+		v := [][]float64{{1, 2, 3, 4, 5, 6, 7, 8}, {-1, -1, -1, 0, 0, 0, 0, -1}, slices.Repeat([]float64{1e15}, 8)}
+		want, err := r.Batch(t.Context(), search.Request{K: 100, Mode: search.BruteForce}, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, columns := range [][]string{nil, {"title"}} {
+			for _, mode := range []search.Mode{search.ExactRerank, search.Approximate} {
+				all, _, err := search.Indexed(t.Context(), r, search.Request{K: 100, Mode: mode, Columns: columns}, v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, a := range all {
+					keys := func(a *search.Answer) (out []string) {
+						for _, x := range a.Results {
+							out = append(out, x.Key)
+						}
+						slices.Sort(out)
+						return out
+					}
+					if !slices.Equal(keys(a), keys(want[i])) || !a.Complete || !slices.Contains(keys(a), "huge") {
+						t.Errorf("%s, %s, query %d: got %v, want %v; %q", metric, mode, i, keys(a), keys(want[i]), a.Reason)
+					}
+					if b, err := json.Marshal(a); err != nil {
+						t.Errorf("%s, %s, query %d: %v: %s", metric, mode, i, err, b)
+					}
+					if columns != nil && slices.ContainsFunc(a.Results, func(x search.Result) bool { return x.Row["title"] == nil }) {
+						t.Errorf("%s, %s, query %d: rows without their columns", metric, mode, i)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Queries that no row of an INT8 or DOUBLE column could be: with all clusters probed the index gives what the scan gives.
+func TestInputElements(t *testing.T) {
+	t.Parallel()
+	for column, dim := range map[string]int{"i8": 16, "e64": 8} {
+		for _, metric := range []string{"l2", "dot_product", "cosine"} {
+			st := indexed(t, "elements_mor", column, "", "vector.num_clusters", "4", "vector.metric", metric)
+			r := search.NewReader(deps(st, fresh))
+			of := func(x ...float64) []float64 { return slices.Repeat(x, dim/len(x)) }
+			queries := [][]float64{of(0.5, -0.25), of(300, -300), of(127, -128), of(1e15, 1), of(1e-45, 2), of(math.Copysign(0, -1), 1), of(1+1e-12, math.Pi)}
+			want, err := r.Batch(t.Context(), search.Request{K: 50, Mode: search.BruteForce}, queries)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, err := search.Indexed(t.Context(), r, search.Request{K: 50, Mode: search.ExactRerank}, queries)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range want {
+				same(t, fmt.Sprint(column, metric, queries[i]), got[i].Results, want[i].Results)
+			}
+			for name, bad := range map[string][]float64{"NaN": of(math.NaN(), 1), "beyond float32": of(1e39, 1), "another dimension": make([]float64, 3)} {
+				for _, mode := range modes {
+					if _, err := r.Search(t.Context(), search.Request{K: 5, Vector: bad, Mode: mode, Policy: search.Fallback}); !errors.Is(err, search.ErrUsage) {
+						t.Errorf("%s, %s, %s: %v", column, mode, name, err)
+					}
+				}
+			}
+		}
 	}
 }

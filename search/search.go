@@ -329,6 +329,11 @@ func (s *session) indexed(ctx context.Context, mode Mode, asks []*ask) error {
 	if err := e.run(ctx, asks); err != nil {
 		return err
 	}
+	if mode == Approximate {
+		if err := e.measure(ctx, asks); err != nil {
+			return err
+		}
+	}
 	for _, a := range asks {
 		a.answer.Results = a.answer.Results[:min(s.request.K, len(a.answer.Results))]
 		if !s.fresh.Fresh && len(a.answer.Results) < s.request.K {
