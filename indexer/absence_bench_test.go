@@ -2,7 +2,6 @@ package indexer_test
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,14 +34,4 @@ func BenchmarkLongAbsence(b *testing.B) {
 			b.ReportMetric(float64(size)/1024, "state-KiB")
 		})
 	}
-}
-
-// processorTime is what the process has used so far.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

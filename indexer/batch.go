@@ -66,7 +66,7 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 		req.Began = l.groupSteps(&groups)
 		results, err := l.compareUnit(ctx, src, c.due[at:], &req, w, t)
 		if err != nil {
-			return out, &instantError{c.due[at].Requested, err}
+			return out, &InstantError{Requested: c.due[at].Requested, Err: err}
 		}
 		if err := w.done(ctx, results); err != nil {
 			t.Reset()
@@ -93,6 +93,19 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 	}
 	return out, nil
 }
+
+// InstantError says which commit could not be compared. Its text and kinds are those of the error that it wraps.
+type InstantError struct {
+	// Requested is the commit's requested time.
+	Requested string
+	Err       error
+}
+
+// Error implements error.
+func (e *InstantError) Error() string { return e.Err.Error() }
+
+// Unwrap gives what stopped the comparison.
+func (e *InstantError) Unwrap() error { return e.Err }
 
 // source is the table as diffing reads it.
 type source struct {

@@ -245,7 +245,7 @@ func finish(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions,
 	if err != nil {
 		return fmt.Errorf("compare with the whole table after the catch-up: %w", err)
 	}
-	res.Reconciled = done
+	res.Reconciled, res.More = done, len(done) > 0
 	for _, r := range done {
 		if r.Commit != "" && !slices.Contains(res.Commits, r.Commit) {
 			res.Commits = append(res.Commits, r.Commit)

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tidemark/coverage"
-	"tidemark/delta"
 	"tidemark/generation"
 	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
@@ -21,53 +20,8 @@ import (
 	"tidemark/internal/storage/file"
 	"tidemark/internal/testkit"
 	"tidemark/internal/vector/kernel"
-	"tidemark/internal/vector/rabitq"
 	"tidemark/timeline"
 )
-
-// posting is a live posting without the place where it is stored.
-type posting struct {
-	Cluster int
-	Locator delta.Locator
-	Binary  string
-	Factors rabitq.Factors
-}
-
-func postings(t *testing.T, p mdt.Place, index string) map[string]posting {
-	t.Helper()
-	g, view := opened(t, p, index)
-	out := map[string]posting{}
-	err := g.Postings(t.Context(), view, func(x generation.Posting) error {
-		if _, twice := out[x.Key]; twice {
-			return fmt.Errorf("key %q has two live postings", x.Key)
-		}
-		f := x.Factors
-		f.VectorNorm = 0 // blocks leave it out where the metric does not need it
-		out[x.Key] = posting{Cluster: x.Cluster, Locator: x.Locator, Binary: string(x.Binary), Factors: f}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func opened(t *testing.T, p mdt.Place, index string) (*generation.Generation, *mdt.View) {
-	t.Helper()
-	st, _, err := mdt.ReadState(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := mdt.OpenView(t.Context(), p, st, index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := generation.Load(t.Context(), view, st.Indexes[index])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g, view
-}
 
 func loaded(t *testing.T, p mdt.Place, index string) *generation.Generation {
 	t.Helper()
@@ -118,28 +72,6 @@ func TestCatchUpEqualsFollowingAndFreshBuild(t *testing.T) {
 			}
 		})
 	}
-}
-
-func earliestInstant(t testing.TB, p mdt.Place) string {
-	t.Helper()
-	tb, err := table.Open(t.Context(), p.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := tb.EarliestReadable(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}
-
-func counts(t *testing.T, p mdt.Place) map[string]map[string]int64 {
-	t.Helper()
-	out := map[string]map[string]int64{}
-	for _, m := range markersOf(t, p) {
-		out[m.Requested] = m.Counts
-	}
-	return out
 }
 
 // The slices of the first commits are cleaned away while nobody follows: what is there now is indexed, deletes are not invented

@@ -20,29 +20,6 @@ import (
 	"tidemark/sink"
 )
 
-// dead configures a sink whose earlier process images on this host are dead.
-func dead() sink.Config {
-	return sink.Config{Host: "host", PID: 1, Alive: func(int) bool { return false }}
-}
-
-// outcome is what must be the same with and without a kill: everything but ids and times.
-type outcome struct {
-	Postings map[string]posting
-	Covered  map[string]string
-	Frontier mdt.Frontier
-	Counts   map[string]map[string]int64
-}
-
-func outcomeOf(t *testing.T, p mdt.Place) outcome {
-	t.Helper()
-	st, _, err := mdt.ReadState(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := st.Indexes["embedding_idx"]
-	return outcome{Postings: postings(t, p, "embedding_idx"), Covered: x.Covered, Frontier: x.Frontier, Counts: counts(t, p)}
-}
-
 // orphans are files of the index's directory and of the ledger that the state does not name.
 func orphans(t *testing.T, st *mem.Store) []string {
 	t.Helper()

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tidemark/generation"
 	"tidemark/indexer"
+	"tidemark/indexer/indexertest"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/mem"
@@ -18,7 +18,8 @@ import (
 // withoutIndex is a table whose only index has just been dropped, at a time of the test's.
 func withoutIndex(t *testing.T, now func() time.Time) *mem.Store {
 	t.Helper()
-	st := indexed(t, "cow_basic").st.Clone()
+	st := store(t, "cow_basic")
+	create(t, mdt.Inside(st), generation.CreateRequest{Column: "embedding"}, map[string]string{"vector.num_clusters": "3"})
 	sk, err := indexer.OpenCommitter(t.Context(), mdt.Inside(st), indexer.CommitterOptions{Sink: sink.Config{Now: now}})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,7 @@ func indexFiles(st *mem.Store) (n int) {
 
 func TestSweepAfterTheLastIndexWasDropped(t *testing.T) {
 	t.Parallel()
-	now := afterwards
+	now := indexertest.Afterwards
 	st := withoutIndex(t, func() time.Time { return now })
 	sweep := func() {
 		t.Helper()
@@ -73,25 +74,4 @@ func TestSweepAfterTheLastIndexWasDropped(t *testing.T) {
 	if _, err := indexer.Sync(t.Context(), mdt.Inside(st), indexer.SyncOptions{}); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("a sync says %v", err)
 	}
-}
-
-func TestFollowSweepsAfterTheLastIndexWasDropped(t *testing.T) {
-	t.Parallel()
-	indexed(t, "cow_basic")
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(afterwards))
-		st := withoutIndex(t, time.Now)
-		f := launch(t, indexer.FollowConfig{}, map[string]storage.Store{"t": st}, indexer.TableConfig{URL: "t"})
-		time.Sleep(50 * time.Minute)
-		if indexFiles(st) == 0 {
-			t.Error("files are gone that a reader may need")
-		}
-		time.Sleep(20 * time.Minute)
-		if n := indexFiles(st); n != 0 {
-			t.Errorf("%d files are left", n)
-		}
-		if err := f.stop(); err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -122,6 +122,24 @@ next:
 	return out
 }
 
+// allowed cuts what is due down to what may be marked: skipped commits are left out, and nothing that completed after one that
+// was set aside and not skipped is marked before an operator has decided. stopped are the latter's requested times.
+func allowed(st *mdt.State, due []timeline.Instant) (out []timeline.Instant, stopped []string) {
+	if len(st.Skipped)+len(st.Quarantine) == 0 {
+		return due, nil
+	}
+	for _, i := range due {
+		if _, skipped := st.Skipped[i.Requested]; skipped {
+			continue
+		}
+		if _, aside := st.Quarantine[i.Requested]; aside {
+			return out, append(stopped, i.Requested)
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
 // sameWrites says whether the same completed data writes are in two lists.
 func sameWrites(a, b []timeline.Instant) bool {
 	return slices.EqualFunc(a, b, func(x, y timeline.Instant) bool { return x.Requested == y.Requested && x.Completed == y.Completed })

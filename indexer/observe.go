@@ -4,23 +4,16 @@ import (
 	"cmp"
 	"time"
 
-	"tidemark/coverage"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/timeline"
 )
 
-// Observer is told what happens to tables. Its methods are called from many goroutines, must not block, and own nothing that
+// Observer is told what is written. Its methods are called from many goroutines, must not block, and own nothing that
 // they are given beyond the call. Tables are named as the configuration or the caller names them.
 type Observer interface {
-	// Noticed says that a source has heard of a commit at a time. instant (its requested time) and trace (W3C traceparent) may be "".
-	Noticed(table, instant, trace string, at time.Time)
 	// Covered says that one commit is visible in one index: after the commit of the metadata table that made it so.
 	Covered(c CoveredInstant)
-	// State says where the indexes of a table stand. It is called after passes and at least once a minute.
-	State(table string, all []coverage.IndexStatus)
-	// Pass says that a pass over a table has ended: a look that found nothing to do, or one batch; with what stopped it, or nil.
-	Pass(table string, err error, took time.Duration)
 	// Folded says that a fold of the logs of a table's indexes was made, and how long that took.
 	Folded(table string, took time.Duration)
 }
@@ -71,69 +64,6 @@ type GroupStep struct {
 	From, To          time.Time
 }
 
-// Silent is an Observer that does nothing. Embed it to implement a part.
-type Silent struct{}
-
-var _ Observer = Silent{}
-
-// Noticed implements Observer.
-func (Silent) Noticed(string, string, string, time.Time) {}
-
-// Covered implements Observer.
-func (Silent) Covered(CoveredInstant) {}
-
-// State implements Observer.
-func (Silent) State(string, []coverage.IndexStatus) {}
-
-// Pass implements Observer.
-func (Silent) Pass(string, error, time.Duration) {}
-
-// Folded implements Observer.
-func (Silent) Folded(string, time.Duration) {}
-
-// Observers tells all of several; nil ones are left out.
-func Observers(all ...Observer) Observer {
-	var out observers
-	for _, o := range all {
-		if o != nil {
-			out = append(out, o)
-		}
-	}
-	return out
-}
-
-type observers []Observer
-
-func (all observers) Noticed(table, instant, trace string, at time.Time) {
-	for _, o := range all {
-		o.Noticed(table, instant, trace, at)
-	}
-}
-
-func (all observers) Covered(c CoveredInstant) {
-	for _, o := range all {
-		o.Covered(c)
-	}
-}
-
-func (all observers) State(table string, states []coverage.IndexStatus) {
-	for _, o := range all {
-		o.State(table, states)
-	}
-}
-
-func (all observers) Folded(table string, took time.Duration) {
-	for _, o := range all {
-		o.Folded(table, took)
-	}
-}
-
-func (all observers) Pass(table string, err error, took time.Duration) {
-	for _, o := range all {
-		o.Pass(table, err, took)
-	}
-}
-
 // reported is what one commit of the metadata table covers in one index.
 type reported struct {
 	look  *look
@@ -146,7 +76,7 @@ type reported struct {
 
 // observe makes a committer's batches known to the observer.
 func (o SyncOptions) observe(sk Committer, place mdt.Place) {
-	sk.memo.report, sk.memo.folded, sk.memo.noticed, sk.memo.now = nil, nil, o.noticed, o.Sink.Now
+	sk.memo.report, sk.memo.folded, sk.memo.noticed, sk.memo.now = nil, nil, o.Noticed, o.Sink.Now
 	if o.Observer == nil {
 		return
 	}

@@ -14,7 +14,6 @@ import (
 
 // recorder keeps what it is told.
 type recorder struct {
-	indexer.Silent
 	mu      sync.Mutex
 	covered []indexer.CoveredInstant
 }
@@ -25,6 +24,8 @@ func (r *recorder) Covered(c indexer.CoveredInstant) {
 	r.covered = append(r.covered, c)
 }
 
+func (r *recorder) Folded(string, time.Duration) {}
+
 // The observer is told the same of each commit as its marker says, once, with the bytes that it took.
 func TestObserverIsToldWhatMarkersSay(t *testing.T) {
 	t.Parallel()
@@ -32,7 +33,7 @@ func TestObserverIsToldWhatMarkersSay(t *testing.T) {
 	create(t, plain, generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, plain)}, map[string]string{"vector.num_clusters": "4"})
 	p := mdt.Inside(indexer.Meter(plain.Store, 4))
 	seen := &recorder{}
-	r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{Observer: indexer.Observers(nil, seen), Table: "orders", MaxInstants: 3})
+	r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{Observer: seen, Table: "orders", MaxInstants: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,3 +158,36 @@ func find(ctx context.Context, place mdt.Place, instant string) (timeline.Instan
 	return timeline.Instant{}, &storage.Error{Op: "find instant", Path: instant, Err: storage.ErrNotFound,
 		Hint: "'tidemark status' names the commits that are not covered"}
 }
+
+// tidy takes decisions about commits that every index covers by now, as a reconcile may have made it, out of the state.
+func tidy(ctx context.Context, place mdt.Place, st *mdt.State) error {
+	if len(st.Quarantine)+len(st.Skipped) == 0 {
+		return nil
+	}
+	done := func(st *mdt.State, requested string) bool {
+		found := false
+		for _, x := range st.Indexes {
+			if _, active := x.Active(); !active || x.Dropped {
+				continue
+			}
+			if _, covered := x.Covered[requested]; !covered {
+				return false
+			}
+			found = true
+		}
+		return found
+	}
+	clean := func(st *mdt.State) bool {
+		before := len(st.Quarantine) + len(st.Skipped)
+		maps.DeleteFunc(st.Quarantine, func(requested string, _ mdt.Quarantine) bool { return done(st, requested) })
+		maps.DeleteFunc(st.Skipped, func(requested string, _ mdt.Skip) bool { return done(st, requested) })
+		return len(st.Quarantine)+len(st.Skipped) < before
+	}
+	if !clean(st) {
+		return nil
+	}
+	return operate(ctx, place, func(st *mdt.State) error {
+		clean(st)
+		return nil
+	})
+}

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,53 +16,13 @@ import (
 	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
-	"tidemark/internal/storage/mem"
 	"tidemark/internal/testkit"
 	"tidemark/internal/vector/kernel"
 	"tidemark/search"
-	"tidemark/sink"
 )
-
-var tables sync.Map // fixture name → *mem.Store
-
-// store returns a private copy of a fixture table in memory.
-func store(t testing.TB, name string) *mem.Store {
-	t.Helper()
-	if st, ok := tables.Load(name); ok {
-		return st.(*mem.Store).Clone()
-	}
-	st, err := mem.FromDir(name, testkit.Table(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tables.Store(name, st)
-	return st.Clone()
-}
 
 // place is the place inside a private copy of a fixture table.
 func place(t testing.TB, name string) mdt.Place { return mdt.Inside(store(t, name)) }
-
-// create builds an index as of an instant ("" = latest) and returns its result.
-func create(t testing.TB, p mdt.Place, req generation.CreateRequest, options map[string]string) *generation.Result {
-	t.Helper()
-	tb, err := table.Open(t.Context(), p.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := indexer.OpenCommitter(t.Context(), p, indexer.CommitterOptions{Sink: sink.Config{Create: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if req.Options, err = generation.ParseOptions(options); err != nil {
-		t.Fatal(err)
-	}
-	req.Place = p
-	r, err := generation.Create(t.Context(), tb, c, req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 // indexable judges a row as the oracle recorded it, apart from the product's own readers.
 func indexable(raw []byte, el kernel.Element, m kernel.Metric) bool {
@@ -376,15 +335,6 @@ func earliest(t *testing.T, p mdt.Place, steps []testkit.Step) int {
 	}
 	t.Fatalf("no step at or after %s", at)
 	return 0
-}
-
-func markersOf(t *testing.T, p mdt.Place) []coverage.Marker {
-	t.Helper()
-	list, err := coverage.Markers(context.Background(), coverage.Deps{Place: p}, "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
 }
 
 func status(t *testing.T, p mdt.Place) coverage.IndexStatus {

@@ -38,8 +38,8 @@ type SyncOptions struct {
 	Observer Observer
 	// Table is the table's name for the observer. Defaults to its URL.
 	Table string
-
-	noticed func(requested string) time.Time // when a source first heard of a commit; nil: nobody knows
+	// Noticed says when a source first heard of the commit of a requested time, zero if none did. Defaults to nobody knows.
+	Noticed func(requested string) time.Time
 }
 
 // progress is Progress for a pass of a call that has covered some instants before.
@@ -63,6 +63,10 @@ type SyncResult struct {
 	Reconciled []Reconciled
 	// Copies says what record keys that live more than once took.
 	Copies CopyStats
+
+	// More says that there may be more to do at once: the bound ended the call, or a comparison with the whole table did, so that nothing
+	// was looked at which came after its last look.
+	More bool
 
 	judged int // instants that were gone through to find out what is due
 }
@@ -116,6 +120,7 @@ func loop(ctx context.Context, place mdt.Place, sk Committer, opt SyncOptions, r
 			limit = min(limit, opt.MaxInstants-res.Processed)
 		}
 		if limit <= 0 {
+			res.More = true
 			return nil
 		}
 		n, id, err := pass(ctx, place, sk, limit, opt.progress(res.Processed), opt.Memory, &res.Copies)

@@ -2,7 +2,7 @@
 //
 // It owns the telemetry SDK: which metrics there are and what they are called, the spans of a commit, and where both go. It
 // refuses to know what is good or bad; that is in the alert rules. It implements observers that others declare, above all
-// indexer.Observer, and decides nothing for them.
+// follow.Observer, and decides nothing for them.
 //
 // Invariant: a series says what was last told of a table that is still followed. One of a table or index that is gone
 // disappears, it does not stand still. Defaults need nothing: Handler serves Prometheus, and the standard OTEL_… variables turn

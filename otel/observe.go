@@ -5,11 +5,12 @@ import (
 
 	"tidemark/coverage"
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
 	"tidemark/search"
 )
 
 var (
-	_ indexer.Observer = (*Telemetry)(nil)
+	_ follow.Observer = (*Telemetry)(nil)
 	_ search.Observer  = (*Telemetry)(nil)
 )
 

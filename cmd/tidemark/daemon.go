@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
 	"tidemark/indexer/source"
 	"tidemark/internal/config"
 	"tidemark/internal/hudi/mdt"
@@ -65,7 +66,7 @@ func (s *settingsFlags) load(c *cobra.Command, sink string, tables []string) (*c
 	for i := range l.Tables { // writers name a table by its whole path, and so do next steps that are read elsewhere
 		l.Tables[i].Path, l.Tables[i].Sink = absolute(l.Tables[i].Path), absolute(l.Tables[i].Sink)
 	}
-	return l, indexer.CheckTables(tablesOf(l.Tables))
+	return l, follow.CheckTables(tablesOf(l.Tables))
 }
 
 // absolute makes the relative path of a local folder whole; URLs and what is whole already stay as they are.
@@ -93,24 +94,24 @@ func samePlace(path string) string {
 }
 
 // tablesOf are the tables of a configuration as the follower takes them.
-func tablesOf(all []config.Table) []indexer.TableConfig {
-	out := make([]indexer.TableConfig, len(all))
+func tablesOf(all []config.Table) []follow.TableConfig {
+	out := make([]follow.TableConfig, len(all))
 	for i, t := range all {
 		zone, _ := config.ParseZoneOffset(t.ZoneOffset) // checked by config
-		out[i] = indexer.TableConfig{Name: t.Name, URL: t.Path, Sink: t.Sink, Aliases: t.Aliases, Indexes: t.Indexes, Interval: t.Interval,
+		out[i] = follow.TableConfig{Name: t.Name, URL: t.Path, Sink: t.Sink, Aliases: t.Aliases, Indexes: t.Indexes, Interval: t.Interval,
 			Attempts: t.Policy.Attempts, Calls: t.Budgets.Calls, Memory: int64(t.Budgets.Memory), ZoneOffset: zone}
 	}
 	return out
 }
 
-func followConfig(l *config.Loaded, places *places, log *slog.Logger, observers ...indexer.Observer) indexer.FollowConfig {
-	return indexer.FollowConfig{
+func followConfig(l *config.Loaded, places *places, log *slog.Logger, observers ...follow.Observer) follow.Config {
+	return follow.Config{
 		Open: places.open, Interval: l.Sources.Poll.Interval, Look: l.Sources.Poll.Look,
 		Passes: l.Budgets.Passes, Calls: l.Budgets.Calls, Memory: indexer.Memory{Changes: int64(l.Budgets.Memory), TempDir: l.Budgets.TempDir},
 		Attempts: l.Policy.Attempts, Stuck: l.Policy.Stuck, Grace: l.Policy.Grace,
 		Sink:     sink.Config{Lease: l.Sink.Lease, Retention: l.Sink.Retention},
 		Lock:     func(place mdt.Place) (lock.Locker, error) { return lockOf(l.Sink.Lock, place) },
-		Observer: indexer.Observers(observers...), Log: log,
+		Observer: follow.Observers(observers...), Log: log,
 	}
 }
 
@@ -138,7 +139,7 @@ func newPlaces(c config.Storage, log *slog.Logger) *places {
 	return p
 }
 
-func (p *places) open(ctx context.Context, t indexer.TableConfig) (mdt.Place, error) {
+func (p *places) open(ctx context.Context, t follow.TableConfig) (mdt.Place, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := t.URL + "\x00" + t.Sink

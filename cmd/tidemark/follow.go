@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
 	"tidemark/internal/config"
 	"tidemark/internal/httpapi"
 	"tidemark/internal/storage"
@@ -64,14 +65,14 @@ func (a *app) daemon(ctx context.Context, l *config.Loaded, reload func() (*conf
 	if err != nil {
 		return err
 	}
-	var f *indexer.Follower
+	var f *follow.Follower
 	messages, err := newMessages(l.Sources.Kafka, log, func() { wakeAll(f) })
 	if err != nil {
 		return err
 	}
 	cfg := followConfig(l, places, log, &teller{app: a}, telemetry)
 	cfg.Owns, cfg.Forget = messages.owns, telemetry.Forget
-	if f, err = indexer.NewFollower(cfg, tablesOf(l.Tables)); err != nil {
+	if f, err = follow.New(cfg, tablesOf(l.Tables)); err != nil {
 		return err
 	}
 	messages.tell(telemetry, f)
@@ -124,7 +125,7 @@ func (a *app) daemon(ctx context.Context, l *config.Loaded, reload func() (*conf
 }
 
 // signals takes over a new list of tables at each SIGHUP.
-func (a *app) signals(ctx context.Context, f *indexer.Follower, log *slog.Logger, began *config.Config, reload func() (*config.Loaded, error)) {
+func (a *app) signals(ctx context.Context, f *follow.Follower, log *slog.Logger, began *config.Config, reload func() (*config.Loaded, error)) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -155,7 +156,7 @@ func (a *app) signals(ctx context.Context, f *indexer.Follower, log *slog.Logger
 }
 
 // whenReady waits until every table has been looked at; false if ctx ends first.
-func whenReady(ctx context.Context, f *indexer.Follower) bool {
+func whenReady(ctx context.Context, f *follow.Follower) bool {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -225,7 +226,7 @@ func (a *app) logger(t config.Telemetry) *slog.Logger {
 
 // teller prints one line for each commit that was covered.
 type teller struct {
-	indexer.Silent
+	follow.Silent
 	app *app
 
 	mu sync.Mutex // guards the output
@@ -246,7 +247,7 @@ type coveredLine struct {
 	LagMS      *int64           `json:"lag_ms"`
 }
 
-// Covered implements indexer.Observer.
+// Covered implements follow.Observer.
 func (t *teller) Covered(c indexer.CoveredInstant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

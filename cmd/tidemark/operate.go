@@ -8,6 +8,7 @@ import (
 
 	"tidemark/coverage"
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
 	"tidemark/internal/hudi/mdt"
 )
 
@@ -41,7 +42,7 @@ func (a *app) decisionCommand(c *cobra.Command, said *string, decide func(ctx co
 		if err != nil {
 			return err
 		}
-		state, _ := indexer.Worst(all)
+		state, _ := follow.Worst(all)
 		if a.json {
 			return a.object(decided{args[0], d, state})
 		}

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"maps"
 
-	"tidemark/indexer"
+	"tidemark/indexer/follow"
 	"tidemark/indexer/source"
 	"tidemark/indexer/source/kafka"
 	"tidemark/internal/config"
@@ -48,7 +48,7 @@ func (m messages) owns(name string) bool {
 }
 
 // tell has telemetry ask for the source's state.
-func (m messages) tell(t *otel.Telemetry, f *indexer.Follower) {
+func (m messages) tell(t *otel.Telemetry, f *follow.Follower) {
 	if m.source == nil {
 		return
 	}
@@ -62,7 +62,7 @@ func (m messages) tell(t *otel.Telemetry, f *indexer.Follower) {
 }
 
 // tellHTTP has telemetry ask for what came to a server's callback.
-func tellHTTP(t *otel.Telemetry, f *indexer.Follower, s *httpapi.Server) {
+func tellHTTP(t *otel.Telemetry, f *follow.Follower, s *httpapi.Server) {
 	t.Source(httpapi.SourceName, func() otel.SourceState {
 		out := otel.SourceState{Connected: true, Messages: hintsOf(f, httpapi.SourceName)}
 		maps.Copy(out.Messages, s.Callbacks())
@@ -71,13 +71,13 @@ func tellHTTP(t *otel.Telemetry, f *indexer.Follower, s *httpapi.Server) {
 }
 
 // hintsOf is what came from a source and was a hint.
-func hintsOf(f *indexer.Follower, source string) map[string]int64 {
+func hintsOf(f *follow.Follower, source string) map[string]int64 {
 	n := f.Hints(source)
 	return map[string]int64{"hint": n.Known, "unknown": n.Unknown}
 }
 
 // wakeAll has the follower's tables looked at anew.
-func wakeAll(f *indexer.Follower) {
+func wakeAll(f *follow.Follower) {
 	for _, t := range f.Tables() {
 		f.Wake(t.Name)
 	}

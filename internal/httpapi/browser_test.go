@@ -22,6 +22,7 @@ import (
 
 	"tidemark/generation"
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
 	"tidemark/internal/httpapi"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
@@ -143,12 +144,12 @@ func somePage(t *testing.T) *httptest.ResponseRecorder {
 	var out *httptest.ResponseRecorder
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(clock(t, orders.held[0].Requested)))
-		f, err := indexer.NewFollower(indexer.FollowConfig{Interval: 5 * time.Second, Look: 5 * time.Second, Open: func(_ context.Context, c indexer.TableConfig) (mdt.Place, error) {
+		f, err := follow.New(follow.Config{Interval: 5 * time.Second, Look: 5 * time.Second, Open: func(_ context.Context, c follow.TableConfig) (mdt.Place, error) {
 			if st := stores[c.Name]; st != nil {
 				return mdt.Inside(st), nil
 			}
 			return mdt.Place{}, &storage.Error{Op: "open", Path: c.URL, Err: storage.ErrNotFound}
-		}}, []indexer.TableConfig{{Name: "archive", URL: "s3://lake/tables/archive"}, {Name: "legacy", URL: "s3://lake/tables/legacy"},
+		}}, []follow.TableConfig{{Name: "archive", URL: "s3://lake/tables/archive"}, {Name: "legacy", URL: "s3://lake/tables/legacy"},
 			{Name: "orders", URL: "s3://lake/tables/orders"}, {Name: "photos", URL: "s3://lake/tables/photos"},
 			{Name: "tomorrow", URL: "s3://lake/a/long/path/that/has/no/place/to/be/broken/" + strings.Repeat("abcdefghij", 6)}})
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"tidemark/generation"
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
 	"tidemark/internal/httpapi"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
@@ -34,7 +35,7 @@ type world struct {
 	st   *mem.Store
 	held map[string][]byte
 	last timeline.Instant // the newest commit, which has not come yet
-	f    *indexer.Follower
+	f    *follow.Follower
 }
 
 // serve follows a recorded table at /data/tables/cow_cb, all but its newest commit, and one more that is not there.
@@ -48,12 +49,12 @@ func serve(t *testing.T, cfg httpapi.Config, fn func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w.t = t
 		time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)))
-		f, err := indexer.NewFollower(indexer.FollowConfig{Open: func(_ context.Context, c indexer.TableConfig) (mdt.Place, error) {
+		f, err := follow.New(follow.Config{Open: func(_ context.Context, c follow.TableConfig) (mdt.Place, error) {
 			if c.Name != "orders" {
 				return mdt.Place{}, &storage.Error{Op: "open", Path: c.URL, Err: storage.ErrNotFound}
 			}
 			return mdt.Inside(st), nil
-		}}, []indexer.TableConfig{{Name: "orders", URL: "/data/tables/cow_cb"}, {URL: "/data/<b>none</b>"}})
+		}}, []follow.TableConfig{{Name: "orders", URL: "/data/tables/cow_cb"}, {URL: "/data/<b>none</b>"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -440,10 +441,10 @@ func TestSearch(t *testing.T) {
 func TestStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, err := indexer.NewFollower(indexer.FollowConfig{Open: func(ctx context.Context, _ indexer.TableConfig) (mdt.Place, error) {
+		f, err := follow.New(follow.Config{Open: func(ctx context.Context, _ follow.TableConfig) (mdt.Place, error) {
 			<-ctx.Done()
 			return mdt.Place{}, ctx.Err()
-		}}, []indexer.TableConfig{{Name: "hung", URL: "s3://b/hung"}})
+		}}, []follow.TableConfig{{Name: "hung", URL: "s3://b/hung"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"tidemark/generation"
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
 	"tidemark/internal/arrowx"
 	"tidemark/internal/httpapi"
 	"tidemark/internal/hudi/mdt"
@@ -84,11 +85,11 @@ func state(t testing.TB, st *mem.Store, change func(*mdt.State)) *mem.Store {
 func serveAll(t *testing.T, cfg httpapi.Config, tables map[string]storage.Store, fn func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)))
-		var list []indexer.TableConfig
+		var list []follow.TableConfig
 		for name := range tables {
-			list = append(list, indexer.TableConfig{Name: name, URL: "/data/" + name})
+			list = append(list, follow.TableConfig{Name: name, URL: "/data/" + name})
 		}
-		f, err := indexer.NewFollower(indexer.FollowConfig{Open: func(_ context.Context, c indexer.TableConfig) (mdt.Place, error) {
+		f, err := follow.New(follow.Config{Open: func(_ context.Context, c follow.TableConfig) (mdt.Place, error) {
 			return mdt.Inside(tables[c.Name]), nil
 		}}, list)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tidemark/coverage"
-	"tidemark/indexer"
+	"tidemark/indexer/follow"
 )
 
 //go:embed page.html
@@ -71,7 +71,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 }
 
 // show is one table on the page.
-func show(v indexer.TableView, now time.Time) pageTable {
+func show(v follow.TableView, now time.Time) pageTable {
 	t := pageTable{Name: v.Name, URL: v.URL, State: string(v.State), Reason: v.Reason, Chart: draw(v.Lag), Looked: "not looked at yet"}
 	if t.State == "" {
 		t.State = "waiting"
@@ -169,7 +169,7 @@ type chart struct {
 const chartWidth, chartHeight = 300.0, 40.0
 
 // draw draws the lag in commits; nil if there is too little to draw.
-func draw(points []indexer.LagPoint) *chart {
+func draw(points []follow.LagPoint) *chart {
 	if len(points) < 2 {
 		return nil
 	}

@@ -10,14 +10,14 @@ import (
 	"sync"
 	"time"
 
-	"tidemark/indexer"
+	"tidemark/indexer/follow"
 	"tidemark/internal/config"
 	"tidemark/search"
 )
 
 // Config is what the server works with. Follower is required.
 type Config struct {
-	Follower *indexer.Follower
+	Follower *follow.Follower
 	// Metrics answers /metrics. Defaults to nothing: 404.
 	Metrics http.Handler
 	// Searches is told of each search. Defaults to nobody.

@@ -11,6 +11,7 @@ import (
 
 	"tidemark/coverage"
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 )
@@ -90,7 +91,7 @@ func (s *Server) tables(*http.Request) (int, any, error) {
 }
 
 // named returns the table that the path names.
-func (s *Server) named(r *http.Request) (indexer.TableView, error) {
+func (s *Server) named(r *http.Request) (follow.TableView, error) {
 	v, ok := s.cfg.Follower.Table(r.PathValue("t"))
 	if !ok {
 		return v, bad(http.StatusNotFound, "GET /v1/tables lists the tables; a path must be escaped: %2Fdata%2Ft", "table %q is not followed", r.PathValue("t"))
@@ -104,9 +105,9 @@ func (s *Server) table(r *http.Request) (int, any, error) {
 }
 
 // deps opens the table that the path names, for coverage.
-func (s *Server) deps(r *http.Request) (coverage.Deps, indexer.TableConfig, error) {
+func (s *Server) deps(r *http.Request) (coverage.Deps, follow.TableConfig, error) {
 	if _, err := s.named(r); err != nil {
-		return coverage.Deps{}, indexer.TableConfig{}, err
+		return coverage.Deps{}, follow.TableConfig{}, err
 	}
 	place, cfg, err := s.cfg.Follower.Place(r.Context(), r.PathValue("t"))
 	if errors.Is(err, storage.ErrNotFound) && (cfg.Sink == "" || storage.Hint(err) == "") {
@@ -124,7 +125,7 @@ func (s *Server) status(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	state, fresh := indexer.Worst(all)
+	state, fresh := follow.Worst(all)
 	return http.StatusOK, map[string]any{"table": cfg.URL, "state": state, "fresh": fresh, "indexes": all}, nil
 }
 

@@ -1,4 +1,4 @@
-package indexer_test
+package follow_test
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"tidemark/coverage"
-	"tidemark/indexer"
+	"tidemark/indexer/follow"
+	"tidemark/indexer/indexertest"
 	"tidemark/indexer/source"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
@@ -23,7 +24,7 @@ type counting struct {
 	ok, failed int
 }
 
-// Pass implements indexer.Observer.
+// Pass implements follow.Observer.
 func (o *counting) Pass(_ string, err error, _ time.Duration) {
 	o.counts.Lock()
 	defer o.counts.Unlock()
@@ -43,9 +44,9 @@ func (o *counting) passes() (ok, failed int) {
 // A table at whose path there is none is absent, in the metrics, too, and no look at it is one without failure.
 func TestFollowSaysThatATableIsMissing(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		metrics := &counting{}
-		f := launch(t, indexer.FollowConfig{Observer: metrics}, nil, indexer.TableConfig{URL: "/typo"})
+		f := launch(t, follow.Config{Observer: metrics}, nil, follow.TableConfig{URL: "/typo"})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		v := f.view("/typo")
@@ -67,9 +68,9 @@ func TestFollowSaysThatATableIsMissing(t *testing.T) {
 // What is proposed for a table whose indexes lie beside it names that place.
 func TestFollowProposesCommandsWithThePlaceBeside(t *testing.T) {
 	t.Parallel()
-	st := store(t, "cow_basic")
-	inBubble(t, func(t *testing.T) {
-		f := launch(t, indexer.FollowConfig{}, map[string]storage.Store{"/t": st}, indexer.TableConfig{URL: "/t", Sink: "/be side"})
+	st := indexertest.Store(t, "cow_basic")
+	indexertest.InBubble(t, func(t *testing.T) {
+		f := launch(t, follow.Config{}, map[string]storage.Store{"/t": st}, follow.TableConfig{URL: "/t", Sink: "/be side"})
 		synctest.Wait()
 		if v := f.view("/t"); v.Sink != "/be side" || len(v.Indexes) != 1 || v.Indexes[0].Next != "tidemark index create /t --sink '/be side' --column embedding" {
 			t.Errorf("%+v", v)
@@ -84,13 +85,13 @@ func TestFollowProposesCommandsWithThePlaceBeside(t *testing.T) {
 func TestFollowSaysThatThePlaceBesideIsMissing(t *testing.T) {
 	t.Parallel()
 	l := late(t, "mor_basic")
-	inBubble(t, func(t *testing.T) {
-		f := launch(t, indexer.FollowConfig{Open: func(_ context.Context, c indexer.TableConfig) (mdt.Place, error) {
+	indexertest.InBubble(t, func(t *testing.T) {
+		f := launch(t, follow.Config{Open: func(_ context.Context, c follow.TableConfig) (mdt.Place, error) {
 			if c.Sink != "" {
 				return mdt.Place{}, &storage.Error{Op: "open", Path: "file://" + c.Sink, Err: storage.ErrNotFound, Hint: "make it"}
 			}
 			return mdt.Inside(l.st), nil
-		}}, nil, indexer.TableConfig{URL: "/t", Sink: "/beside"})
+		}}, nil, follow.TableConfig{URL: "/t", Sink: "/beside"})
 		synctest.Wait()
 		v := f.view("/t")
 		if v.State != coverage.StateAbsent || !strings.Contains(v.Reason, "place beside the table, /beside, does not exist") || v.Indexes[0].Next != "make it" {
@@ -99,7 +100,7 @@ func TestFollowSaysThatThePlaceBesideIsMissing(t *testing.T) {
 		if ok, why := f.Ready(); !ok {
 			t.Error(why)
 		}
-		if err := f.SetTables([]indexer.TableConfig{{URL: "/t", Sink: "/beside"}, {URL: "/more"}}); err != nil {
+		if err := f.SetTables([]follow.TableConfig{{URL: "/t", Sink: "/beside"}, {URL: "/more"}}); err != nil {
 			t.Fatal(err)
 		}
 		if ok, why := f.Ready(); !ok {
@@ -116,10 +117,10 @@ func TestFollowForgetsADeletedTable(t *testing.T) {
 	t.Parallel()
 	for _, below := range []string{"", ".hoodie/hoodie.properties"} {
 		l := late(t, "mor_basic")
-		inBubble(t, func(t *testing.T) {
+		indexertest.InBubble(t, func(t *testing.T) {
 			metrics := &counting{}
 			const interval = 5 * time.Second
-			f := launch(t, indexer.FollowConfig{Interval: interval, Look: time.Hour, Observer: metrics}, map[string]storage.Store{"/t": l.st})
+			f := launch(t, follow.Config{Interval: interval, Look: time.Hour, Observer: metrics}, map[string]storage.Store{"/t": l.st})
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if v := f.view("/t"); !v.Fresh {
@@ -170,7 +171,7 @@ func TestFollowForgetsADeletedTable(t *testing.T) {
 func TestFollowSaysWhoseCallbacksLeadNowhere(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	f, err := indexer.NewFollower(indexer.FollowConfig{Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
+	f, err := follow.New(follow.Config{Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package indexer
+package follow
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tidemark/coverage"
+	"tidemark/indexer"
 	from "tidemark/indexer/source"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
@@ -103,7 +104,7 @@ func (w *watched) check(now time.Time) {
 }
 
 // openMeter is the store as it is now, for another goroutine than the loop's.
-func (t *followed) openMeter() *Metered {
+func (t *followed) openMeter() *indexer.Metered {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.meter
@@ -203,9 +204,10 @@ func (t *followed) open(ctx context.Context) (outcome, bool) {
 	}
 	place, err := t.f.cfg.Open(ctx, t.cfg)
 	if err == nil {
-		meter := Meter(place.Store, positive(t.cfg.Calls, max(1, t.f.cfg.Calls/t.f.cfg.Passes)))
+		meter := indexer.Meter(place.Store, positive(t.cfg.Calls, max(1, t.f.cfg.Calls/t.f.cfg.Passes)))
 		place.Store = meter
 		t.place, t.tables = place, table.NewCache(meter)
+		t.upkeep = t.newUpkeep()
 		t.setMeter(meter)
 		if t.there(ctx) {
 			t.existed = true
@@ -236,7 +238,7 @@ func (t *followed) besideMissing(err error) (string, bool) {
 	return "the place beside the table, " + t.cfg.Sink + ", does not exist; it is waited for", true
 }
 
-func (t *followed) setMeter(m *Metered) {
+func (t *followed) setMeter(m *indexer.Metered) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.meter = m
@@ -251,10 +253,29 @@ func (t *followed) there(ctx context.Context) bool {
 // gone closes a table that was deleted while it was followed.
 func (t *followed) gone(err error) outcome {
 	t.setMeter(nil)
-	t.committer, t.tables, t.calm = nil, nil, false
+	t.upkeep, t.tables, t.calm = nil, nil, false
 	t.f.cfg.Log.Warn("table is gone", "table", t.cfg.name())
 	return outcome{err: &storage.Error{Op: "follow table", Path: t.cfg.URL, Hint: missingHint, Err: fmt.Errorf("the table is gone: %w", err)}, waits: true,
 		text: deletedText}
+}
+
+// newUpkeep is the upkeep of the table that has just been opened.
+func (t *followed) newUpkeep() *indexer.Upkeep {
+	cfg, log, name := t.f.cfg, t.f.cfg.Log, t.cfg.name()
+	opt := indexer.UpkeepOptions{Lock: cfg.Lock, LeaseTrouble: func(err error) {
+		log.Warn("lease was not given back", "table", name, "error", err)
+	}}
+	opt.Memory, opt.Tables, opt.Sink = cfg.Memory, t.tables, cfg.Sink
+	opt.Memory.Changes = positive(t.cfg.Memory, cfg.Memory.Changes)
+	opt.Sink.LockTrouble = func(err error) {
+		log.Warn("lock not given back", "table", name, "error", err)
+	}
+	opt.Waiting = func(reason string) {
+		log.Info("commit waits", "table", name, "reason", reason)
+		t.say(func(v *TableView) { v.Reason = "a commit waits: " + reason })
+	}
+	opt.Table, opt.Observer, opt.Noticed = name, Observers(cfg.Observer, seer{t: t}), t.noticedAt
+	return indexer.NewUpkeep(t.place, opt)
 }
 
 // pass makes one batch in its turn.
@@ -262,59 +283,19 @@ func (t *followed) pass(ctx, parent context.Context, w *watched) outcome {
 	if err := w.acquire(parent); err != nil {
 		return outcome{err: err, waits: true}
 	}
-	if t.committer == nil {
-		opt := t.f.cfg.Sink
-		if opt.TempDir == "" {
-			opt.TempDir = t.f.cfg.Memory.TempDir
-		}
-		if t.f.cfg.Lock != nil {
-			l, err := t.f.cfg.Lock(t.place)
-			if err != nil {
-				return outcome{err: err}
-			}
-			opt.Lock = l
-		}
-		opt.LockTrouble = func(err error) {
-			t.f.cfg.Log.Warn("lock not given back", "table", t.cfg.name(), "error", err)
-		}
-		sk, err := OpenCommitter(ctx, t.place, CommitterOptions{Sink: opt, Tables: t.tables,
-			Waiting: func(reason string) {
-				t.f.cfg.Log.Info("commit waits", "table", t.cfg.name(), "reason", reason)
-				t.say(func(v *TableView) { v.Reason = "a commit waits: " + reason })
-			}})
-		if err != nil {
-			return outcome{err: err}
-		}
-		t.committer = &sk
-	}
-	sk := *t.committer
-	if err := sk.Sink.Acquire(ctx); err != nil { // it is tried again by later looks, which watch it as well
-		var lease *sink.LeaseError
-		if errors.As(err, &lease) {
-			return outcome{err: err, waits: true, standby: lease.Owner, text: "stands by: " + lease.Error()}
-		}
-		return outcome{err: err}
-	}
-	memory := t.f.cfg.Memory
-	memory.Changes = positive(t.cfg.Memory, memory.Changes)
-	opt := SyncOptions{MaxInstants: maxBatchInstants, Memory: memory, Tables: t.tables, Observer: Observers(t.f.cfg.Observer, seer{t: t}),
-		Table: t.cfg.name(), noticed: t.noticedAt}
-	opt.observe(sk, t.place)
-	res := &SyncResult{}
-	err := loop(ctx, t.place, sk, opt, res)
-	if releaseErr := sk.Release(context.WithoutCancel(ctx)); releaseErr != nil {
-		t.f.cfg.Log.Warn("lease was not given back", "table", t.cfg.name(), "error", releaseErr)
-		err = errors.Join(err, releaseErr)
+	res, err := t.upkeep.Advance(ctx)
+	var lease *sink.LeaseError
+	if errors.As(err, &lease) {
+		return outcome{err: err, waits: true, standby: lease.Owner, text: "stands by: " + lease.Error()}
 	}
 	o := outcome{err: err, covered: res.Processed}
 	if err == nil {
 		clear(t.attempts)
-		// What came after the pass's last look was not looked at if the bound ended it, or a comparison with the whole table.
-		o.more = res.Processed >= opt.MaxInstants || len(res.Reconciled) > 0
-		t.calm = !o.more && !decided(sk.State())
+		o.more = res.More
+		t.calm = !o.more && !decided(t.upkeep.State())
 		return o
 	}
-	o.err = errors.Join(o.err, t.quarantine(ctx, sk, err))
+	o.err = errors.Join(o.err, t.quarantine(ctx, err))
 	return o
 }
 
@@ -365,64 +346,30 @@ func decided(st *mdt.State) bool { return st.Paused || len(st.Quarantine)+len(st
 
 // due says whether a pass would do anything, without taking the lease, but for sweeping a table that has no index any more.
 func (t *followed) due(ctx context.Context) (dueness, error) {
-	st, _, err := mdt.ReadState(ctx, t.place)
-	if errors.Is(err, storage.ErrNotFound) {
-		return dueness{outcome: outcome{text: "no index yet; it is waited for", waits: true}}, nil
-	}
-	if err != nil {
+	found, err := t.upkeep.Due(ctx)
+	switch none := (dueness{outcome: outcome{text: "no index yet; it is waited for", waits: true}}); {
+	case err != nil:
 		return dueness{}, err
-	}
-	if err := t.tidy(ctx, st); err != nil {
-		return dueness{}, err
-	}
-	if st.Paused {
+	case found.State == nil:
+		return none, nil
+	case found.State.Paused:
 		return dueness{outcome: outcome{text: "paused by an operator", waits: true}}, nil
-	}
-	found := &judged{} // what is due is judged once for a look and the batches that follow it
-	if t.committer != nil {
-		found = &t.committer.memo.judged
-	}
-	l, err := takeAfter(ctx, t.place, t.tables, found, st)
-	if err != nil {
-		return dueness{}, err
-	}
-	m := &memo{}
-	if err := l.setAside(m); err != nil {
-		return dueness{}, err
-	}
-	if err := l.reachBack(ctx, m); err != nil {
-		return dueness{}, err
-	}
-	all := l.cohorts()
-	if len(all) == 0 && m.aside == nil {
-		if t.f.cfg.Owns(l.table.Props.Name) {
-			if err := Sweep(ctx, t.place, CommitterOptions{Sink: t.f.cfg.Sink, Tables: t.tables}); err != nil {
+	case found.Indexes == 0 && found.Aside == nil:
+		if t.f.cfg.Owns(found.Props.Name) {
+			if err := indexer.Sweep(ctx, t.place, indexer.CommitterOptions{Sink: t.f.cfg.Sink, Tables: t.tables}); err != nil {
 				return dueness{}, err
 			}
 		}
-		return dueness{outcome: outcome{text: "no index yet; it is waited for", waits: true}}, nil
+		return none, nil
 	}
-	fresh, err := l.undone(ctx)
-	if err != nil {
-		return dueness{}, err
-	}
-	d := dueness{name: l.table.Props.Name, rests: restsOn(t.place, st, l.table.Props), any: len(fresh) > 0 || st.Intent != nil, decided: decided(st)}
-	d.work = workOf(all)
-	for _, c := range all {
-		if err := l.check(ctx, c); err != nil {
-			return dueness{}, err
-		}
-		d.any = d.any || len(c.due) > 0 || l.moves(c)
-		for _, x := range c.indexes {
-			d.any = d.any || x.Reconcile != "" && len(c.stopped) == 0
-		}
-		if len(c.stopped) > 0 {
-			d.text = "commit " + c.stopped[0] + " was set aside after repeated failures: an operator must retry or skip it"
-			d.waits = true
-		}
+	d := dueness{name: found.Props.Name, rests: restsOn(t.place, found.State, found.Props), any: found.Any, decided: decided(found.State),
+		work: workOf(found.Instants)}
+	if found.Stopped != "" {
+		d.text = "commit " + found.Stopped + " was set aside after repeated failures: an operator must retry or skip it"
+		d.waits = true
 	}
 	if !d.any {
-		return d, m.aside
+		return d, found.Aside
 	}
 	return d, nil
 }

@@ -1,4 +1,4 @@
-package indexer_test
+package follow_test
 
 import (
 	"bytes"
@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"tidemark/coverage"
-	"tidemark/indexer"
+	"tidemark/indexer/follow"
+	"tidemark/indexer/indexertest"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
 	"tidemark/internal/storage/mem"
@@ -21,12 +22,12 @@ import (
 
 // told keeps what metrics are told last of a table.
 type told struct {
-	indexer.Silent
+	follow.Silent
 	mu  sync.Mutex
 	all []coverage.IndexStatus
 }
 
-// State implements indexer.Observer.
+// State implements follow.Observer.
 func (o *told) State(_ string, all []coverage.IndexStatus) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -36,7 +37,7 @@ func (o *told) State(_ string, all []coverage.IndexStatus) {
 func (o *told) state() coverage.State {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s, _ := indexer.Worst(o.all)
+	s, _ := follow.Worst(o.all)
 	return s
 }
 
@@ -106,10 +107,10 @@ func TestFollowSeesTheIndexGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := late(t, "mor_basic")
-			inBubble(t, func(t *testing.T) {
+			indexertest.InBubble(t, func(t *testing.T) {
 				metrics := &told{}
 				const interval = 5 * time.Second
-				f := launch(t, indexer.FollowConfig{Interval: interval, Look: time.Hour, Observer: metrics}, map[string]storage.Store{"/t": l.st})
+				f := launch(t, follow.Config{Interval: interval, Look: time.Hour, Observer: metrics}, map[string]storage.Store{"/t": l.st})
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if v := f.view("/t"); !v.Fresh || metrics.state() != coverage.StateFresh {
@@ -135,10 +136,10 @@ func TestFollowClaimsNothingWithoutALook(t *testing.T) {
 	t.Parallel()
 	for _, hangs := range []bool{false, true} {
 		l := late(t, "mor_basic")
-		inBubble(t, func(t *testing.T) {
+		indexertest.InBubble(t, func(t *testing.T) {
 			metrics := &told{}
 			st := &breaking{Store: l.st, hangs: hangs}
-			f := launch(t, indexer.FollowConfig{Interval: 5 * time.Second, Look: time.Hour, Stuck: time.Hour, Observer: metrics}, map[string]storage.Store{"/t": st})
+			f := launch(t, follow.Config{Interval: 5 * time.Second, Look: time.Hour, Stuck: time.Hour, Observer: metrics}, map[string]storage.Store{"/t": st})
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if v := f.view("/t"); !v.Fresh {

@@ -1,4 +1,4 @@
-package indexer
+package follow
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tidemark/coverage"
+	"tidemark/indexer"
 	from "tidemark/indexer/source"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
@@ -47,7 +48,7 @@ type TableView struct {
 	// Lag is how far behind the worst index was, over time, the newest last.
 	Lag []LagPoint `json:"-"`
 	// Recent are the commits covered last, the newest last.
-	Recent []CoveredInstant `json:"-"`
+	Recent []indexer.CoveredInstant `json:"-"`
 	// confirmed is when the last look began that found Fresh to hold.
 	confirmed time.Time
 	// Stopped says that the table is not followed any more.
@@ -177,7 +178,7 @@ type seer struct {
 }
 
 // Covered implements Observer.
-func (s seer) Covered(c CoveredInstant) {
+func (s seer) Covered(c indexer.CoveredInstant) {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
 	v := &s.t.view

@@ -1,4 +1,4 @@
-package indexer_test
+package follow_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
+	"tidemark/indexer/indexertest"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
@@ -52,8 +54,8 @@ func TestPassesLeaveNothingBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inBubble(t, func(t *testing.T) {
-		f := launch(t, indexer.FollowConfig{Attempts: -1, Interval: time.Second, Look: time.Second}, map[string]storage.Store{"/t": st})
+	indexertest.InBubble(t, func(t *testing.T) {
+		f := launch(t, follow.Config{Attempts: -1, Interval: time.Second, Look: time.Second}, map[string]storage.Store{"/t": st})
 		run := func(n int) {
 			before := f.view("/t").Looks
 			for f.view("/t").Looks < before+int64(n) {
@@ -130,13 +132,13 @@ func TestIdleTablesAreSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		before := heap()
-		var list []indexer.TableConfig
+		var list []follow.TableConfig
 		for i := range many {
-			list = append(list, indexer.TableConfig{URL: fmt.Sprintf("/t%d", i)})
+			list = append(list, follow.TableConfig{URL: fmt.Sprintf("/t%d", i)})
 		}
-		f := launch(t, indexer.FollowConfig{Open: func(context.Context, indexer.TableConfig) (mdt.Place, error) { return mdt.Inside(st), nil }}, nil, slices.Clone(list)...)
+		f := launch(t, follow.Config{Open: func(context.Context, follow.TableConfig) (mdt.Place, error) { return mdt.Inside(st), nil }}, nil, slices.Clone(list)...)
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		if v := f.view("/t7"); !v.Fresh || len(v.Indexes) != 1 || v.Passes > 0 {
@@ -163,9 +165,9 @@ func TestIdleTableCostsFewRequests(t *testing.T) {
 		for len(l.due) > 0 {
 			l.commit(t)
 		}
-		inBubble(t, func(t *testing.T) {
+		indexertest.InBubble(t, func(t *testing.T) {
 			calls := fault.New(l.st, fault.Config{})
-			f := launch(t, indexer.FollowConfig{}, map[string]storage.Store{"/t": calls})
+			f := launch(t, follow.Config{}, map[string]storage.Store{"/t": calls})
 			time.Sleep(10 * time.Minute) // all is covered, and the eager looks are over
 			synctest.Wait()
 			before := len(calls.Trace())

@@ -1,4 +1,4 @@
-package indexer_test
+package follow_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,8 @@ import (
 
 	"tidemark/generation"
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
+	"tidemark/indexer/indexertest"
 	"tidemark/indexer/source"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
@@ -21,7 +23,7 @@ import (
 
 // stopwatch is how long each commit took from its appearance, or from its hint, until its index showed it.
 type stopwatch struct {
-	indexer.Silent
+	follow.Silent
 	mu      sync.Mutex
 	began   map[string]time.Time // by table and requested time
 	took    []time.Duration
@@ -35,7 +37,7 @@ func (s *stopwatch) begin(table, requested string) {
 	s.covered.Add(1)
 }
 
-// Covered implements indexer.Observer.
+// Covered implements follow.Observer.
 func (s *stopwatch) Covered(c indexer.CoveredInstant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +87,8 @@ type quiet struct {
 
 func quietTable(b *testing.B) quiet {
 	b.Helper()
-	st := store(b, "mor_basic")
-	create(b, mdt.Inside(st), generation.CreateRequest{Column: "embedding"}, map[string]string{"vector.num_clusters": "2"})
+	st := indexertest.Store(b, "mor_basic")
+	indexertest.Create(b, mdt.Inside(st), generation.CreateRequest{Column: "embedding"}, map[string]string{"vector.num_clusters": "2"})
 	tb, err := table.Open(b.Context(), st)
 	if err != nil {
 		b.Fatal(err)
@@ -128,10 +130,10 @@ func BenchmarkFollowCommits(b *testing.B) {
 					q.st = one.st.Clone()
 					tables[url], stores[url] = q, q.st
 				}
-				f := launch(b, indexer.FollowConfig{Interval: time.Hour, Look: time.Hour}, stores)
+				f := launch(b, follow.Config{Interval: time.Hour, Look: time.Hour}, stores)
 				f.lookAt(stores)
 				b.ResetTimer()
-				before := processorTime(b)
+				before := indexertest.ProcessorTime(b)
 				for n := range b.N {
 					var done sync.WaitGroup
 					for url, q := range tables {
@@ -152,7 +154,7 @@ func BenchmarkFollowCommits(b *testing.B) {
 				b.StopTimer()
 				commits := float64(b.N * many * batch)
 				b.ReportMetric(commits/b.Elapsed().Seconds(), "commits/s")
-				b.ReportMetric(float64((processorTime(b)-before).Microseconds())/commits, "cpu-µs/commit")
+				b.ReportMetric(float64((indexertest.ProcessorTime(b)-before).Microseconds())/commits, "cpu-µs/commit")
 				if err := f.stop(); err != nil {
 					b.Error(err)
 				}
@@ -170,15 +172,15 @@ func BenchmarkFollowCommits(b *testing.B) {
 func upcoming(b *testing.B, name string) *lateTable {
 	b.Helper()
 	l := late(b, name)
-	l.st = store(b, name)
+	l.st = indexertest.Store(b, name)
 	p := mdt.Inside(l.st)
-	at := earliestInstant(b, p)
+	at := indexertest.EarliestInstant(b, p)
 	for f := range l.held {
 		if err := l.st.Delete(b.Context(), f); err != nil {
 			b.Fatal(err)
 		}
 	}
-	create(b, p, generation.CreateRequest{Column: "embedding", AsOf: at}, map[string]string{"vector.num_clusters": "3"})
+	indexertest.Create(b, p, generation.CreateRequest{Column: "embedding", AsOf: at}, map[string]string{"vector.num_clusters": "3"})
 	return l
 }
 
@@ -196,7 +198,7 @@ func BenchmarkFollowLatency(b *testing.B) {
 					b.Fatal(err)
 				}
 				stores := map[string]storage.Store{url: st}
-				f := launch(b, indexer.FollowConfig{Interval: interval, Look: time.Hour, Observer: watch}, stores)
+				f := launch(b, follow.Config{Interval: interval, Look: time.Hour, Observer: watch}, stores)
 				f.lookAt(stores)
 				for len(l.due) > 0 {
 					watch.begin(url, l.due[0].Requested)

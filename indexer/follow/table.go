@@ -1,4 +1,4 @@
-package indexer
+package follow
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tidemark/coverage"
+	"tidemark/indexer"
 	from "tidemark/indexer/source"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
@@ -39,21 +40,21 @@ type followed struct {
 	woken  chan struct{}      // capacity 1: somebody has something new
 
 	// Of the loop alone.
-	place     mdt.Place
-	meter     *Metered // nil: the table is not open
-	tables    *table.Cache
-	existed   bool           // it was open once
-	known     coverage.Known // what its status has looked at already; safe for concurrent use
-	committer *Committer
-	calm      bool          // the last look found nothing to do and nothing that an operator may change
-	footing   *footing      // set while calm: what a look without news compares
-	lookedAt  time.Time     // when the table was last looked at as a whole
-	statusAt  time.Time     // when its status was last asked for
-	pause     time.Duration // until the next look
-	failures  int           // in a row
-	failedAt  time.Time
-	missing   string         // which indexes of the configuration are not there, for people
-	attempts  map[string]int // failures of commits that cannot be compared, by requested time
+	place    mdt.Place
+	meter    *indexer.Metered // nil: the table is not open
+	tables   *table.Cache
+	existed  bool           // it was open once
+	known    coverage.Known // what its status has looked at already; safe for concurrent use
+	upkeep   *indexer.Upkeep
+	calm     bool          // the last look found nothing to do and nothing that an operator may change
+	footing  *footing      // set while calm: what a look without news compares
+	lookedAt time.Time     // when the table was last looked at as a whole
+	statusAt time.Time     // when its status was last asked for
+	pause    time.Duration // until the next look
+	failures int           // in a row
+	failedAt time.Time
+	missing  string         // which indexes of the configuration are not there, for people
+	attempts map[string]int // failures of commits that cannot be compared, by requested time
 
 	mu      sync.Mutex // guards what follows
 	hints   []from.Hint
@@ -162,8 +163,12 @@ func (t *followed) run(ctx context.Context) {
 			return
 		case <-t.woken:
 			// A failure is not run into again at once, however many hints come.
-			if wait := leastPause - time.Since(t.failedAt); t.failures > 0 && wait > 0 && sleep(ctx, wait) != nil {
-				return
+			if wait := leastPause - time.Since(t.failedAt); t.failures > 0 && wait > 0 {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(wait):
+				}
 			}
 		case <-timer.C:
 		}

@@ -1,4 +1,4 @@
-package indexer_test
+package follow_test
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"tidemark/coverage"
 	"tidemark/generation"
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
+	"tidemark/indexer/indexertest"
 	"tidemark/indexer/source"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
@@ -24,9 +26,6 @@ import (
 	"tidemark/internal/storage/mem"
 	"tidemark/timeline"
 )
-
-// afterwards is later than every instant of the recorded tables: a bubble's clock begins in the year 2000.
-var afterwards = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // lateTable is a recorded table whose writer commits when the test says so.
 type lateTable struct {
@@ -48,9 +47,9 @@ func indexed(t testing.TB, name string) *lateTable {
 	if l, ok := indexedTables.Load(name); ok {
 		return l.(*lateTable)
 	}
-	st := store(t, name)
+	st := indexertest.Store(t, name)
 	p := mdt.Inside(st)
-	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: earliestInstant(t, p)}, map[string]string{"vector.num_clusters": "3"})
+	indexertest.Create(t, p, generation.CreateRequest{Column: "embedding", AsOf: indexertest.EarliestInstant(t, p)}, map[string]string{"vector.num_clusters": "3"})
 	tb, err := table.Open(t.Context(), st)
 	if err != nil {
 		t.Fatal(err)
@@ -107,16 +106,16 @@ func (l *lateTable) commitTo(t testing.TB, st storage.Store) timeline.Instant {
 
 // following is a follower under way.
 type following struct {
-	*indexer.Follower
+	*follow.Follower
 	t    testing.TB
 	stop func() error
 }
 
 // launch runs a follower of stores by name. Call it in a bubble.
-func launch(t testing.TB, cfg indexer.FollowConfig, stores map[string]storage.Store, tables ...indexer.TableConfig) *following {
+func launch(t testing.TB, cfg follow.Config, stores map[string]storage.Store, tables ...follow.TableConfig) *following {
 	t.Helper()
 	if cfg.Open == nil {
-		cfg.Open = func(_ context.Context, c indexer.TableConfig) (mdt.Place, error) {
+		cfg.Open = func(_ context.Context, c follow.TableConfig) (mdt.Place, error) {
 			st := stores[c.URL]
 			if st == nil {
 				return mdt.Place{}, &storage.Error{Op: "open", Path: c.URL, Err: storage.ErrNotFound}
@@ -126,10 +125,10 @@ func launch(t testing.TB, cfg indexer.FollowConfig, stores map[string]storage.St
 	}
 	if tables == nil {
 		for url := range stores {
-			tables = append(tables, indexer.TableConfig{URL: url})
+			tables = append(tables, follow.TableConfig{URL: url})
 		}
 	}
-	f, err := indexer.NewFollower(cfg, tables)
+	f, err := follow.New(cfg, tables)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +142,7 @@ func launch(t testing.TB, cfg indexer.FollowConfig, stores map[string]storage.St
 }
 
 // view is what the follower knows of a table.
-func (f *following) view(name string) indexer.TableView {
+func (f *following) view(name string) follow.TableView {
 	f.t.Helper()
 	v, ok := f.Table(name)
 	if !ok {
@@ -152,13 +151,17 @@ func (f *following) view(name string) indexer.TableView {
 	return v
 }
 
-// inBubble runs a test in the year of the tables.
-func inBubble(t *testing.T, fn func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(afterwards))
-		fn(t)
-	})
+// recorder keeps the commits that it is told of.
+type recorder struct {
+	follow.Silent
+	mu      sync.Mutex
+	covered []indexer.CoveredInstant
+}
+
+func (r *recorder) Covered(c indexer.CoveredInstant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.covered = append(r.covered, c)
 }
 
 // coveredOf are the commits that have a marker, each once, or the test fails.
@@ -183,9 +186,9 @@ func coveredOf(t testing.TB, st storage.Store) map[string]bool {
 func TestFollowPollsAndIsWoken(t *testing.T) {
 	t.Parallel()
 	l := late(t, "mor_basic")
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		calls := fault.New(l.st, fault.Config{})
-		f := launch(t, indexer.FollowConfig{Interval: 10 * time.Second, Look: time.Hour}, map[string]storage.Store{"/t": calls})
+		f := launch(t, follow.Config{Interval: 10 * time.Second, Look: time.Hour}, map[string]storage.Store{"/t": calls})
 		synctest.Wait()
 		if ok, why := f.Ready(); !ok {
 			t.Fatalf("not ready after the first look: %s", why)
@@ -228,9 +231,9 @@ func TestFollowPollsAndIsWoken(t *testing.T) {
 func TestHintsCollapse(t *testing.T) {
 	t.Parallel()
 	l := late(t, "mor_basic")
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		seen := &recorder{}
-		f := launch(t, indexer.FollowConfig{Observer: seen}, map[string]storage.Store{"/t": l.st})
+		f := launch(t, follow.Config{Observer: seen}, map[string]storage.Store{"/t": l.st})
 		synctest.Wait()
 		before := f.view("/t").Looks
 		i := l.commit(t)
@@ -251,7 +254,7 @@ func TestHintsCollapse(t *testing.T) {
 		if n := f.view("/t").Looks - before; n > 3 {
 			t.Errorf("%d looks for one commit", n)
 		}
-		if told.Load() != 12_000 || unknown.Load() != 1 || f.Unknown() != 1 || f.Hints("kafka") != (indexer.HintCounts{Unknown: 1}) {
+		if told.Load() != 12_000 || unknown.Load() != 1 || f.Unknown() != 1 || f.Hints("kafka") != (follow.HintCounts{Unknown: 1}) {
 			t.Errorf("told %d of 12000 (%d refused), %d of unknown tables", told.Load(), refused.Load(), unknown.Load())
 		}
 		if len(seen.covered) != 1 || !coveredOf(t, l.st)[i.Requested] {
@@ -267,18 +270,18 @@ func TestHintsCollapse(t *testing.T) {
 func TestTablesThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	l, other := late(t, "mor_basic"), late(t, "cow_basic")
-	bare := store(t, "mor_basic")
-	inBubble(t, func(t *testing.T) {
+	bare := indexertest.Store(t, "mor_basic")
+	indexertest.InBubble(t, func(t *testing.T) {
 		stores := map[string]storage.Store{"/ok": other.st, "/bare": bare}
 		var mu sync.Mutex
-		f := launch(t, indexer.FollowConfig{Open: func(_ context.Context, c indexer.TableConfig) (mdt.Place, error) {
+		f := launch(t, follow.Config{Open: func(_ context.Context, c follow.TableConfig) (mdt.Place, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if st := stores[c.URL]; st != nil {
 				return mdt.Inside(st), nil
 			}
 			return mdt.Place{}, &storage.Error{Op: "open", Path: c.URL, Err: storage.ErrNotFound}
-		}}, nil, indexer.TableConfig{URL: "/ok"}, indexer.TableConfig{URL: "/late", Indexes: []string{"embedding_idx", "gone_idx"}}, indexer.TableConfig{URL: "/bare"})
+		}}, nil, follow.TableConfig{URL: "/ok"}, follow.TableConfig{URL: "/late", Indexes: []string{"embedding_idx", "gone_idx"}}, follow.TableConfig{URL: "/bare"})
 		synctest.Wait()
 		if v := f.view("/late"); !strings.Contains(v.Reason, "does not exist yet") || v.Error != "" {
 			t.Errorf("a table that is not there: %+v", v)
@@ -324,7 +327,7 @@ func TestTablesThatAreNotThere(t *testing.T) {
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	l := late(t, "mor_basic")
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		stores := map[string]storage.Store{"/t": l.st}
 		p := mdt.Inside(l.st)
 		if d, err := indexer.Pause(t.Context(), p); err != nil || !d.Paused {
@@ -332,7 +335,7 @@ func TestPauseAndResume(t *testing.T) {
 		}
 		var f *following
 		for range 2 { // the second one is a restart
-			f = launch(t, indexer.FollowConfig{}, stores)
+			f = launch(t, follow.Config{}, stores)
 			l.commit(t)
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -344,7 +347,7 @@ func TestPauseAndResume(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		f = launch(t, indexer.FollowConfig{}, stores)
+		f = launch(t, follow.Config{}, stores)
 		synctest.Wait()
 		if d, err := indexer.Resume(t.Context(), p); err != nil || d.Paused {
 			t.Fatalf("resume: %+v, %v", d, err)
@@ -365,7 +368,7 @@ func TestPauseAndResume(t *testing.T) {
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	l := late(t, "cow_basic")
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		p := mdt.Inside(l.st)
 		bad := l.commit(t)
 		tb, err := table.Open(t.Context(), l.st)
@@ -385,7 +388,7 @@ func TestQuarantine(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := &recorder{}
-		f := launch(t, indexer.FollowConfig{Attempts: 3, Observer: seen}, map[string]storage.Store{"/t": l.st})
+		f := launch(t, follow.Config{Attempts: 3, Observer: seen}, map[string]storage.Store{"/t": l.st})
 		time.Sleep(1500 * time.Millisecond)
 		if v := f.view("/t"); v.Error == "" || v.Failures == 0 || v.RetryAt.IsZero() {
 			t.Errorf("a pass that failed: %+v", v)
@@ -474,10 +477,10 @@ func (o only) State(table string, all []coverage.IndexStatus) {
 func TestStuckTable(t *testing.T) {
 	t.Parallel()
 	stuck, other := late(t, "mor_basic"), late(t, "cow_basic")
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		h := &hung{Store: stuck.st, release: make(chan struct{})}
 		metrics := &told{}
-		f := launch(t, indexer.FollowConfig{Passes: 1, Observer: only{metrics, "/stuck"}}, map[string]storage.Store{"/stuck": h, "/ok": other.st})
+		f := launch(t, follow.Config{Passes: 1, Observer: only{metrics, "/stuck"}}, map[string]storage.Store{"/stuck": h, "/ok": other.st})
 		synctest.Wait()
 		stuck.commit(t)
 		h.on.Store(true)
@@ -529,9 +532,9 @@ func (s *slow) ReadRange(ctx context.Context, p string, off, n int64) ([]byte, e
 func TestLongPassIsNotFresh(t *testing.T) {
 	t.Parallel()
 	l := late(t, "cow_basic")
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		metrics, st := &told{}, &slow{Store: l.st}
-		f := launch(t, indexer.FollowConfig{Observer: metrics, Interval: 4 * time.Second}, map[string]storage.Store{"/t": st})
+		f := launch(t, follow.Config{Observer: metrics, Interval: 4 * time.Second}, map[string]storage.Store{"/t": st})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if v := f.view("/t"); !v.Fresh {
@@ -569,9 +572,9 @@ func TestLongPassIsNotFresh(t *testing.T) {
 // A table that can carry no index is not one whose index is waited for.
 func TestUnsupportedIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	st := store(t, "v6")
-	inBubble(t, func(t *testing.T) {
-		f := launch(t, indexer.FollowConfig{}, map[string]storage.Store{"/v6": st})
+	st := indexertest.Store(t, "v6")
+	indexertest.InBubble(t, func(t *testing.T) {
+		f := launch(t, follow.Config{}, map[string]storage.Store{"/v6": st})
 		synctest.Wait()
 		v := f.view("/v6")
 		if v.State != coverage.StateUnsupported || !strings.Contains(v.Reason, "table version 6") || v.Fresh || !v.Trouble() {
@@ -587,12 +590,12 @@ func TestUnsupportedIsNotWaitedFor(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Parallel()
 	a, b := late(t, "mor_basic"), late(t, "cow_basic")
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		stores := map[string]storage.Store{"/a": a.st, "/b": b.st}
-		f := launch(t, indexer.FollowConfig{}, stores, indexer.TableConfig{URL: "/a"})
+		f := launch(t, follow.Config{}, stores, follow.TableConfig{URL: "/a"})
 		synctest.Wait()
 		looks := f.view("/a").Looks
-		for _, list := range [][]indexer.TableConfig{
+		for _, list := range [][]follow.TableConfig{
 			{{URL: "/a"}, {URL: "file:///a/"}}, {{URL: "/a", Name: "x"}, {URL: "/b", Name: "x"}}, {{URL: ""}},
 			{{URL: "/a", Aliases: []string{"/mnt/b"}}, {URL: "/b", Aliases: []string{"/mnt/b"}}},
 		} {
@@ -600,7 +603,7 @@ func TestReload(t *testing.T) {
 				t.Errorf("%+v: %v", list, err)
 			}
 		}
-		if err := f.SetTables([]indexer.TableConfig{{URL: "/a"}, {URL: "/b", Name: "bee", Aliases: []string{"/mnt/b"}}}); err != nil {
+		if err := f.SetTables([]follow.TableConfig{{URL: "/a"}, {URL: "/b", Name: "bee", Aliases: []string{"/mnt/b"}}}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -613,7 +616,7 @@ func TestReload(t *testing.T) {
 		if !coveredOf(t, b.st)[i.Requested] {
 			t.Error("a hint by an alias woke nobody")
 		}
-		if err := f.SetTables([]indexer.TableConfig{{URL: "/b", Name: "bee", Interval: time.Minute}}); err != nil {
+		if err := f.SetTables([]follow.TableConfig{{URL: "/b", Name: "bee", Interval: time.Minute}}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -637,7 +640,7 @@ func TestReload(t *testing.T) {
 func TestStandsBy(t *testing.T) {
 	t.Parallel()
 	l := late(t, "mor_basic")
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		owner, err := indexer.OpenCommitter(t.Context(), mdt.Inside(l.st), indexer.CommitterOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -645,7 +648,7 @@ func TestStandsBy(t *testing.T) {
 		if err := owner.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		cfg := indexer.FollowConfig{}
+		cfg := follow.Config{}
 		cfg.Sink.Host, cfg.Sink.PID, cfg.Sink.Alive = "other", 1, func(int) bool { return true }
 		f := launch(t, cfg, map[string]storage.Store{"/t": l.st})
 		i := l.commit(t)
@@ -672,10 +675,10 @@ func TestStandsBy(t *testing.T) {
 func TestOwns(t *testing.T) {
 	t.Parallel()
 	l := late(t, "mor_basic")
-	inBubble(t, func(t *testing.T) {
+	indexertest.InBubble(t, func(t *testing.T) {
 		var ours atomic.Bool
 		var asked atomic.Value
-		f := launch(t, indexer.FollowConfig{Owns: func(name string) bool {
+		f := launch(t, follow.Config{Owns: func(name string) bool {
 			asked.Store(name)
 			return ours.Load()
 		}}, map[string]storage.Store{"/t": l.st})

@@ -1,4 +1,4 @@
-package indexer
+package follow
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"tidemark/delta/batch"
+	"tidemark/indexer"
 	from "tidemark/indexer/source"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/lock"
@@ -19,8 +19,8 @@ import (
 	"tidemark/sink"
 )
 
-// FollowConfig is what a Follower works with. The zero value works, but for Open.
-type FollowConfig struct {
+// Config is what a Follower works with. The zero value works, but for Open.
+type Config struct {
 	// Open opens a table, each time it was not there before. Required.
 	Open func(ctx context.Context, t TableConfig) (mdt.Place, error)
 	// Interval is how often a table is looked at when no hint comes: every commit is noticed within it, and that the index, its state
@@ -35,7 +35,7 @@ type FollowConfig struct {
 	// Calls bounds the calls of stores under way. Defaults to 64.
 	Calls int
 	// Memory bounds what batches hold, of all passes together. Defaults to what one Sync takes, for each pass.
-	Memory Memory
+	Memory indexer.Memory
 	// Attempts is after how many failures a commit that cannot be compared is set aside; negative: never. Defaults to 5.
 	Attempts int
 	// Stuck is after which time without an answer of its store a table gives its turn to another one. Defaults to 30 s.
@@ -58,7 +58,7 @@ type FollowConfig struct {
 	Log *slog.Logger
 }
 
-func (c *FollowConfig) setDefaults() {
+func (c *Config) setDefaults() {
 	c.Interval = positive(c.Interval, 10*time.Second)
 	c.Look = max(positive(c.Look, time.Minute), c.Interval)
 	c.Passes = positive(c.Passes, 2)
@@ -71,13 +71,11 @@ func (c *FollowConfig) setDefaults() {
 	}
 	c.Stuck = positive(c.Stuck, 30*time.Second)
 	c.Grace = positive(c.Grace, 4*time.Second)
-	if c.Memory.Changes <= 0 {
-		c.Memory.Changes = int64(c.Passes) * batch.DefaultMemory
+	for _, bound := range []*int64{&c.Memory.Changes, &c.Memory.Window} { // without one a pass has that of one Sync
+		if *bound > 0 {
+			*bound = max(1, *bound/int64(c.Passes))
+		}
 	}
-	if c.Memory.Window > 0 {
-		c.Memory.Window = max(1, c.Memory.Window/int64(c.Passes))
-	}
-	c.Memory.Changes = max(1, c.Memory.Changes/int64(c.Passes))
 	if c.Observer == nil {
 		c.Observer = Silent{}
 	}
@@ -105,10 +103,10 @@ type TableConfig struct {
 	Aliases []string
 	// Indexes are the indexes that must be there: one that is missing is said. They are not created. Empty: whatever is there.
 	Indexes []string
-	// Interval and Attempts override those of the FollowConfig; 0 for those.
+	// Interval and Attempts override those of the Config; 0 for those.
 	Interval time.Duration
 	Attempts int
-	// Calls and Memory (bytes of changes in a batch) override the table's share of the FollowConfig's; 0 for that.
+	// Calls and Memory (bytes of changes in a batch) override the table's share of the Config's; 0 for that.
 	Calls  int
 	Memory int64
 	// ZoneOffset is the offset of the table's instant texts from UTC where it cannot be derived; nil to derive it.
@@ -136,7 +134,7 @@ func (t TableConfig) equal(o TableConfig) bool {
 
 // Follower keeps the indexes of many tables fresh, with one loop a table. It is safe for concurrent use.
 type Follower struct {
-	cfg   FollowConfig
+	cfg   Config
 	turns chan struct{} // a token is held for each pass; waiting is first come, first served
 
 	mu      sync.Mutex // guards what follows
@@ -150,8 +148,8 @@ type Follower struct {
 	loops   sync.WaitGroup
 }
 
-// NewFollower returns a follower of some tables, which does nothing before Run. storage.ErrRefused as SetTables.
-func NewFollower(cfg FollowConfig, tables []TableConfig) (*Follower, error) {
+// New returns a follower of some tables, which does nothing before Run. storage.ErrRefused as SetTables.
+func New(cfg Config, tables []TableConfig) (*Follower, error) {
 	cfg.setDefaults()
 	f := &Follower{cfg: cfg, turns: make(chan struct{}, cfg.Passes), tables: map[string]*followed{}, byKey: map[string]*followed{}}
 	return f, f.SetTables(tables)
@@ -294,8 +292,10 @@ func (f *Follower) feed(ctx context.Context, s from.Source) {
 			wait = time.Second
 		}
 		f.cfg.Log.Warn("source ended", "source", s.Name(), "error", err, "again_in", wait)
-		if sleep(ctx, wait) != nil {
+		select {
+		case <-ctx.Done():
 			return
+		case <-time.After(wait):
 		}
 		wait = min(2*wait, time.Minute)
 	}

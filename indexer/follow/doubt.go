@@ -1,4 +1,4 @@
-package indexer
+package follow
 
 import (
 	"cmp"
@@ -20,13 +20,11 @@ type work struct {
 	last  timeline.Instant
 }
 
-// workOf is what is due of some cohorts.
-func workOf(all []cohort) work {
-	w := work{since: time.Now()}
-	for _, c := range all {
-		if len(c.due) > w.n {
-			w.n, w.first, w.last = len(c.due), c.due[0], c.due[len(c.due)-1]
-		}
+// workOf is what is due.
+func workOf(due []timeline.Instant) work {
+	w := work{since: time.Now(), n: len(due)}
+	if w.n > 0 {
+		w.first, w.last = due[0], due[w.n-1]
 	}
 	return w
 }

@@ -1,4 +1,4 @@
-package indexer_test
+package follow_test
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"tidemark/indexer"
+	"tidemark/indexer/follow"
+	"tidemark/indexer/indexertest"
 	"tidemark/indexer/source"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/storage"
@@ -26,7 +28,7 @@ func TestRandomSchedules(t *testing.T) {
 	if os.Getenv("TIDEMARK_TEST_LONG") != "" {
 		schedules = 500
 	}
-	want := map[string]outcome{}
+	want := map[string]indexertest.Outcome{}
 	names := []string{"mor_basic", "cow_basic"}
 	for _, name := range names {
 		l := late(t, name)
@@ -36,7 +38,7 @@ func TestRandomSchedules(t *testing.T) {
 		if _, err := indexer.Sync(t.Context(), mdt.Inside(l.st), indexer.SyncOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		want[name] = outcomeOf(t, mdt.Inside(l.st))
+		want[name] = indexertest.OutcomeOf(t, mdt.Inside(l.st))
 	}
 	var all played
 	for seed := range schedules {
@@ -46,7 +48,7 @@ func TestRandomSchedules(t *testing.T) {
 		name := names[seed%len(names)]
 		l := late(t, name)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			indexertest.InBubble(t, func(t *testing.T) {
 				s := &schedule{t: t, l: l, r: rand.New(rand.NewPCG(uint64(seed), 7))}
 				s.play(want[name])
 				all.add(s.played)
@@ -128,8 +130,8 @@ func (s *schedule) start() {
 	}
 	m.st = fault.New(s.l.st, fc)
 	m.owns.Store(s.r.IntN(4) > 0)
-	cfg := indexer.FollowConfig{Interval: 5 * time.Second, Owns: func(string) bool { return m.owns.Load() }}
-	cfg.Sink = dead()
+	cfg := follow.Config{Interval: 5 * time.Second, Owns: func(string) bool { return m.owns.Load() }}
+	cfg.Sink = indexertest.Dead()
 	if len(s.members) > 0 { // a neighbour, not a successor
 		cfg.Sink.Alive = func(int) bool { return true }
 		s.Rivals++
@@ -204,7 +206,7 @@ func (s *schedule) sleep() {
 	s.Asleep++
 }
 
-func (s *schedule) play(want outcome) {
+func (s *schedule) play(want indexertest.Outcome) {
 	t, l, n := s.t, s.l, s.r.IntN
 	p := mdt.Inside(l.st)
 	due := slices.Clone(l.due)
@@ -248,8 +250,8 @@ func (s *schedule) play(want outcome) {
 	if _, err := indexer.Resume(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	cfg := indexer.FollowConfig{Look: 10 * time.Hour} // nothing but polls
-	cfg.Sink = dead()
+	cfg := follow.Config{Look: 10 * time.Hour} // nothing but polls
+	cfg.Sink = indexertest.Dead()
 	last := launch(t, cfg, map[string]storage.Store{"/t": l.st})
 	time.Sleep(time.Duration(n(120_000)) * time.Millisecond)
 	l.commit(t)
@@ -268,7 +270,7 @@ func (s *schedule) play(want outcome) {
 			t.Errorf("commit %s has no marker", i.Requested)
 		}
 	}
-	now := outcomeOf(t, p)
+	now := indexertest.OutcomeOf(t, p)
 	if len(got) != len(due) || fmt.Sprint(now) != fmt.Sprint(want) {
 		t.Errorf("got %v\nwant %v", now, want)
 	}
