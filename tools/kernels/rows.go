@@ -69,65 +69,6 @@ func pairs(name string, squares bool) {
 	RET()
 }
 
-// matrix4 is four vectors by eight rows: the multiplication, then the addition, of each lane as in the plain loop.
-func matrix4() {
-	TEXT("matrix4AVX2", NOSPLIT, "func(out *float32, stride int, panel, v *float64, n int)")
-	Doc("matrix4AVX2 multiplies eight rows, panel[8·j+l], by four vectors, v[4·j+i], over n ≥ 1 components. Eight results of each vector go to out, stride bytes apart.")
-	Pragma("noescape")
-	panel := Load(Param("panel"), GP64())
-	v := Load(Param("v"), GP64())
-	n := Load(Param("n"), GP64())
-	var acc [8]VecVirtual
-	for i := range acc {
-		acc[i] = YMM()
-		VXORPD(acc[i], acc[i], acc[i])
-	}
-	one := func(j int) {
-		lo, hi := YMM(), YMM()
-		VMOVUPD(Mem{Base: panel, Disp: 64 * j}, lo)
-		VMOVUPD(Mem{Base: panel, Disp: 64*j + 32}, hi)
-		for i := range 4 {
-			x, p := YMM(), YMM()
-			VBROADCASTSD(Mem{Base: v, Disp: 32*j + 8*i}, x)
-			VMULPD(x, lo, p)
-			VADDPD(p, acc[2*i], acc[2*i])
-			VMULPD(x, hi, x)
-			VADDPD(x, acc[2*i+1], acc[2*i+1])
-		}
-	}
-	SUBQ(Imm(4), n)
-	JLT(LabelRef("matrix4Tail"))
-	Label("matrix4Loop")
-	for j := range 4 {
-		one(j)
-	}
-	ADDQ(U32(256), panel)
-	ADDQ(U32(128), v)
-	SUBQ(Imm(4), n)
-	JGE(LabelRef("matrix4Loop"))
-	Label("matrix4Tail")
-	ADDQ(Imm(4), n)
-	JZ(LabelRef("matrix4End"))
-	Label("matrix4One")
-	one(0)
-	ADDQ(Imm(64), panel)
-	ADDQ(Imm(32), v)
-	DECQ(n)
-	JNZ(LabelRef("matrix4One"))
-	Label("matrix4End")
-	out := Load(Param("out"), GP64())
-	stride := Load(Param("stride"), GP64())
-	for i := range acc {
-		VCVTPD2PSY(acc[i], acc[i].AsX())
-		VMOVUPS(acc[i].AsX(), Mem{Base: out, Disp: 16 * (i % 2)})
-		if i%2 == 1 && i < 7 {
-			ADDQ(stride, out)
-		}
-	}
-	VZEROUPPER()
-	RET()
-}
-
 // quad turns four rows into fours of components.
 func quad() {
 	TEXT("quadAVX2", NOSPLIT, "func(out *float64, x *float32, stride, n int)")
@@ -169,46 +110,6 @@ func turned(t [4]VecVirtual) [4]VecVirtual {
 		VPERM2F128(Imm(uint64([]int{0x20, 0x31}[c/2])), pair[1], pair[0], out[c])
 	}
 	return out
-}
-
-// matrix1 is one vector by 32 rows, four panels that lie step bytes apart.
-func matrix1() {
-	TEXT("matrix1AVX2", NOSPLIT, "func(out *[32]float32, panels *float64, step int, v *float64, n int)")
-	Doc("matrix1AVX2 multiplies 32 rows, four panels of panel[8·j+l] that begin step bytes apart, by the vector v over n ≥ 1 components.")
-	Pragma("noescape")
-	panel := Load(Param("panels"), GP64())
-	step := Load(Param("step"), GP64())
-	v := Load(Param("v"), GP64())
-	n := Load(Param("n"), GP64())
-	step3 := GP64()
-	LEAQ(Mem{Base: step, Index: step, Scale: 2}, step3)
-	var acc [8]VecVirtual
-	for i := range acc {
-		acc[i] = YMM()
-		VXORPD(acc[i], acc[i], acc[i])
-	}
-	Label("matrix1Loop")
-	x := YMM()
-	VBROADCASTSD(Mem{Base: v}, x)
-	at := []Mem{{Base: panel}, {Base: panel, Index: step, Scale: 1}, {Base: panel, Index: step, Scale: 2}, {Base: panel, Index: step3, Scale: 1}}
-	for i := range acc {
-		m := at[i/2]
-		m.Disp = 32 * (i % 2)
-		p := YMM()
-		VMULPD(m, x, p)
-		VADDPD(p, acc[i], acc[i])
-	}
-	ADDQ(Imm(64), panel)
-	ADDQ(Imm(8), v)
-	DECQ(n)
-	JNZ(LabelRef("matrix1Loop"))
-	out := Load(Param("out"), GP64())
-	for i := range acc {
-		VCVTPD2PSY(acc[i], acc[i].AsX())
-		VMOVUPS(acc[i].AsX(), Mem{Base: out, Disp: 16 * i})
-	}
-	VZEROUPPER()
-	RET()
 }
 
 // accumulate adds a row of float32 to sums.

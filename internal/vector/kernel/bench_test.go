@@ -18,7 +18,7 @@ func BenchmarkAssign(b *testing.B) {
 			centroids, vectors := draw(r, c.k*c.d, 0), draw(r, n*c.d, 0)
 			router, ids, dists := NewRouter(L2, centroids, c.k, c.d), make([]int32, n), make([]float32, n)
 			some := max(240, min(n, 600_000_000/(c.k*c.d*2)/240*240))
-			plain, wide := &Router{metric: L2, k: c.k, d: c.d, panels: panels(centroids, c.k, c.d)}, 6
+			plain, wide := &Router{metric: L2, k: c.k, d: c.d, panels: panels[float64](centroids, c.k, c.d, 0)}, 6
 			for range b.N {
 				t, drift := peak.Least(15, peak.Float32,
 					func() { router.NearestAll(vectors[:some*c.d], ids[:some], nil) },

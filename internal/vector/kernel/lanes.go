@@ -3,13 +3,13 @@ package kernel
 // lanes is the number of rows that are worked on at once; one accumulator each, so the bits are those of one at a time.
 const lanes = 8
 
-// panels are rows as float64, eight at a time: group g, component j, lane l at (g·cols + j)·lanes + l.
-func panels(values []float32, rows, cols int) []float64 {
-	out := make([]float64, (rows+lanes-1)/lanes*cols*lanes)
+// panels are rows, eight at a time: group g, component j, lane l at (g·cols + j)·lanes + l. There are at least that many rows.
+func panels[T float32 | float64](values []float32, rows, cols, least int) []T {
+	out := make([]T, (max(rows, least)+lanes-1)/lanes*cols*lanes)
 	for i := range rows {
 		base := i/lanes*cols*lanes + i%lanes
 		for j, x := range values[i*cols : (i+1)*cols] {
-			out[base+j*lanes] = float64(x)
+			out[base+j*lanes] = T(x)
 		}
 	}
 	return out

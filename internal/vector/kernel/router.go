@@ -30,7 +30,7 @@ func NewRouter(m Metric, centroids []float32, k, d int) *Router {
 		r.rows = append(r.rows, centroids[:k*d]...)
 		r.tiles = newTiles(r)
 	} else {
-		r.panels = panels(centroids, k, d)
+		r.panels = panels[float64](centroids, k, d, 0)
 	}
 	return r
 }

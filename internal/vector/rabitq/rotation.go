@@ -11,8 +11,8 @@ import (
 	"tidemark/internal/vector/kernel"
 )
 
-// MaxDim bounds the dimension of a rotation. The matrix takes 12·D² bytes while it lives and 8·D² more while it is
-// made (0.8 GB and 0.5 GB at this bound), and D³ steps. Hudi knows no bound; longer embeddings are not in use.
+// MaxDim bounds the dimension of a rotation. The matrix takes 8·D² bytes while it lives and as many more while it is
+// made (0.5 GB each at this bound), and D³ steps. Hudi knows no bound; longer embeddings are not in use.
 const MaxDim = 8192
 
 // Rotation is the orthonormal matrix of a generation, drawn from its seed (vector-index format, section 4.1). It is

@@ -6,12 +6,14 @@ const fast, wide = false, false
 
 // The assembly of other builds; fast keeps them from being called.
 
-func squaresAVX2(*[8]float64, *float32, int, *[8]*float32, int) { panic("simd: no assembly") }
-func dotsAVX2(*[8]float64, *float32, int, *[8]*float32, int)    { panic("simd: no assembly") }
-func matrix4AVX2(*float32, int, *float64, *float64, int)        { panic("simd: no assembly") }
-func quadAVX2(*float64, *float32, int, int)                     { panic("simd: no assembly") }
-func leastAVX2(*[48]float32, *[6]float32)                       { panic("simd: no assembly") }
-func matrix1AVX2(*[32]float32, *float64, int, *float64, int)    { panic("simd: no assembly") }
+func squaresAVX2(*[8]float64, *float32, int, *[8]*float32, int)   { panic("simd: no assembly") }
+func dotsAVX2(*[8]float64, *float32, int, *[8]*float32, int)      { panic("simd: no assembly") }
+func matrix4AVX2(_ *float32, _ int, _, _, _ *float64, _, _ int)   { panic("simd: no assembly") }
+func matrix8AVX512(_ *float32, _ int, _, _, _ *float64, _, _ int) { panic("simd: no assembly") }
+func widenAVX2(*float64, *float32, int, int)                      { panic("simd: no assembly") }
+func quadAVX2(*float64, *float32, int, int)                       { panic("simd: no assembly") }
+func leastAVX2(*[48]float32, *[6]float32)                         { panic("simd: no assembly") }
+func matrix1AVX2(*[32]float32, *float32, int, *float64, int)      { panic("simd: no assembly") }
 func tileAVX2(_ *float32, _ int, _, _, _ *float32, _, _ int, _ *float32, _ *[48]float32) {
 	panic("simd: no assembly")
 }

@@ -14,15 +14,26 @@ func squaresAVX2(sums *[8]float64, x *float32, stride int, y *[8]*float32, n int
 //go:noescape
 func dotsAVX2(sums *[8]float64, x *float32, stride int, y *[8]*float32, n int)
 
-// matrix4AVX2 multiplies eight rows, panel[8·j+l], by four vectors, v[4·j+i], over n ≥ 1 components. Eight results of each vector go to out, stride bytes apart.
+// matrix4AVX2 multiplies eight rows, panel[8·j+l], by count ≥ 1 times four vectors, v[4·j+i], over n ≥ 1 components; the next four follow. Eight results of each vector go to out, stride bytes apart.
+// If sums is not nil, they go on from sums[8·i+l] and are left there, too.
 //
 //go:noescape
-func matrix4AVX2(out *float32, stride int, panel *float64, v *float64, n int)
+func matrix4AVX2(out *float32, stride int, sums *float64, panel *float64, v *float64, n int, count int)
+
+// matrix8AVX512 does for count ≥ 1 times eight vectors what matrix4AVX2 does for four, with the same bits.
+//
+//go:noescape
+func matrix8AVX512(out *float32, stride int, sums *float64, panel *float64, v *float64, n int, count int)
 
 // matrix1AVX2 multiplies 32 rows, four panels of panel[8·j+l] that begin step bytes apart, by the vector v over n ≥ 1 components.
 //
 //go:noescape
-func matrix1AVX2(out *[32]float32, panels *float64, step int, v *float64, n int)
+func matrix1AVX2(out *[32]float32, panels *float32, step int, v *float64, n int)
+
+// widenAVX2 widens 8·eights components, eights ≥ 1, and asks for those that lie ahead bytes after them.
+//
+//go:noescape
+func widenAVX2(out *float64, x *float32, eights int, ahead int)
 
 // quadAVX2 widens four rows at x, stride bytes apart: component j of row i becomes out[4·j+i]; n is a multiple of 4, at least 4.
 //

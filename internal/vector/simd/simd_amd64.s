@@ -174,12 +174,31 @@ dotsAVX2Loop:
 	VZEROUPPER
 	RET
 
-// func matrix4AVX2(out *float32, stride int, panel *float64, v *float64, n int)
+// func matrix4AVX2(out *float32, stride int, sums *float64, panel *float64, v *float64, n int, count int)
 // Requires: AVX
-TEXT ·matrix4AVX2(SB), NOSPLIT, $0-40
-	MOVQ   panel+16(FP), AX
-	MOVQ   v+24(FP), CX
-	MOVQ   n+32(FP), DX
+TEXT ·matrix4AVX2(SB), NOSPLIT, $0-56
+	MOVQ out+0(FP), AX
+	MOVQ stride+8(FP), CX
+	MOVQ sums+16(FP), DX
+	MOVQ v+32(FP), BX
+	MOVQ count+48(FP), SI
+
+matrix4Vectors:
+	MOVQ    panel+24(FP), DI
+	MOVQ    n+40(FP), R8
+	TESTQ   DX, DX
+	JZ      matrix4Zero
+	VMOVUPD (DX), Y0
+	VMOVUPD 32(DX), Y1
+	VMOVUPD 64(DX), Y2
+	VMOVUPD 96(DX), Y3
+	VMOVUPD 128(DX), Y4
+	VMOVUPD 160(DX), Y5
+	VMOVUPD 192(DX), Y6
+	VMOVUPD 224(DX), Y7
+	JMP     matrix4Start
+
+matrix4Zero:
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
@@ -188,138 +207,151 @@ TEXT ·matrix4AVX2(SB), NOSPLIT, $0-40
 	VXORPD Y5, Y5, Y5
 	VXORPD Y6, Y6, Y6
 	VXORPD Y7, Y7, Y7
-	SUBQ   $0x04, DX
-	JLT    matrix4Tail
+
+matrix4Start:
+	SUBQ $0x04, R8
+	JLT  matrix4Tail
 
 matrix4Loop:
-	VMOVUPD      (AX), Y8
-	VMOVUPD      32(AX), Y9
-	VBROADCASTSD (CX), Y10
+	VMOVUPD      (DI), Y8
+	VMOVUPD      32(DI), Y9
+	VBROADCASTSD (BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y0, Y0
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y1, Y1
-	VBROADCASTSD 8(CX), Y10
+	VBROADCASTSD 8(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y2, Y2
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y3, Y3
-	VBROADCASTSD 16(CX), Y10
+	VBROADCASTSD 16(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y4, Y4
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y5, Y5
-	VBROADCASTSD 24(CX), Y10
+	VBROADCASTSD 24(BX), Y10
 	VMULPD       Y10, Y8, Y8
 	VADDPD       Y8, Y6, Y6
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y7, Y7
-	VMOVUPD      64(AX), Y8
-	VMOVUPD      96(AX), Y9
-	VBROADCASTSD 32(CX), Y10
+	VMOVUPD      64(DI), Y8
+	VMOVUPD      96(DI), Y9
+	VBROADCASTSD 32(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y0, Y0
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y1, Y1
-	VBROADCASTSD 40(CX), Y10
+	VBROADCASTSD 40(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y2, Y2
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y3, Y3
-	VBROADCASTSD 48(CX), Y10
+	VBROADCASTSD 48(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y4, Y4
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y5, Y5
-	VBROADCASTSD 56(CX), Y10
+	VBROADCASTSD 56(BX), Y10
 	VMULPD       Y10, Y8, Y8
 	VADDPD       Y8, Y6, Y6
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y7, Y7
-	VMOVUPD      128(AX), Y8
-	VMOVUPD      160(AX), Y9
-	VBROADCASTSD 64(CX), Y10
+	VMOVUPD      128(DI), Y8
+	VMOVUPD      160(DI), Y9
+	VBROADCASTSD 64(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y0, Y0
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y1, Y1
-	VBROADCASTSD 72(CX), Y10
+	VBROADCASTSD 72(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y2, Y2
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y3, Y3
-	VBROADCASTSD 80(CX), Y10
+	VBROADCASTSD 80(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y4, Y4
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y5, Y5
-	VBROADCASTSD 88(CX), Y10
+	VBROADCASTSD 88(BX), Y10
 	VMULPD       Y10, Y8, Y8
 	VADDPD       Y8, Y6, Y6
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y7, Y7
-	VMOVUPD      192(AX), Y8
-	VMOVUPD      224(AX), Y9
-	VBROADCASTSD 96(CX), Y10
+	VMOVUPD      192(DI), Y8
+	VMOVUPD      224(DI), Y9
+	VBROADCASTSD 96(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y0, Y0
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y1, Y1
-	VBROADCASTSD 104(CX), Y10
+	VBROADCASTSD 104(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y2, Y2
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y3, Y3
-	VBROADCASTSD 112(CX), Y10
+	VBROADCASTSD 112(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y4, Y4
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y5, Y5
-	VBROADCASTSD 120(CX), Y10
+	VBROADCASTSD 120(BX), Y10
 	VMULPD       Y10, Y8, Y8
 	VADDPD       Y8, Y6, Y6
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y7, Y7
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000080, CX
-	SUBQ         $0x04, DX
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x04, R8
 	JGE          matrix4Loop
 
 matrix4Tail:
-	ADDQ $0x04, DX
+	ADDQ $0x04, R8
 	JZ   matrix4End
 
 matrix4One:
-	VMOVUPD      (AX), Y8
-	VMOVUPD      32(AX), Y9
-	VBROADCASTSD (CX), Y10
+	VMOVUPD      (DI), Y8
+	VMOVUPD      32(DI), Y9
+	VBROADCASTSD (BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y0, Y0
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y1, Y1
-	VBROADCASTSD 8(CX), Y10
+	VBROADCASTSD 8(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y2, Y2
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y3, Y3
-	VBROADCASTSD 16(CX), Y10
+	VBROADCASTSD 16(BX), Y10
 	VMULPD       Y10, Y8, Y11
 	VADDPD       Y11, Y4, Y4
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y5, Y5
-	VBROADCASTSD 24(CX), Y10
+	VBROADCASTSD 24(BX), Y10
 	VMULPD       Y10, Y8, Y8
 	VADDPD       Y8, Y6, Y6
 	VMULPD       Y10, Y9, Y10
 	VADDPD       Y10, Y7, Y7
-	ADDQ         $0x40, AX
-	ADDQ         $0x20, CX
-	DECQ         DX
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000020, BX
+	DECQ         R8
 	JNZ          matrix4One
 
 matrix4End:
-	MOVQ       out+0(FP), AX
-	MOVQ       stride+8(FP), CX
+	TESTQ   DX, DX
+	JZ      matrix4Out
+	VMOVUPD Y0, (DX)
+	VMOVUPD Y1, 32(DX)
+	VMOVUPD Y2, 64(DX)
+	VMOVUPD Y3, 96(DX)
+	VMOVUPD Y4, 128(DX)
+	VMOVUPD Y5, 160(DX)
+	VMOVUPD Y6, 192(DX)
+	VMOVUPD Y7, 224(DX)
+	ADDQ    $0x00000100, DX
+
+matrix4Out:
 	VCVTPD2PSY Y0, X0
 	VMOVUPS    X0, (AX)
 	VCVTPD2PSY Y1, X1
@@ -339,10 +371,201 @@ matrix4End:
 	VMOVUPS    X6, (AX)
 	VCVTPD2PSY Y7, X7
 	VMOVUPS    X7, 16(AX)
+	ADDQ       CX, AX
+	DECQ       SI
+	JNZ        matrix4Vectors
 	VZEROUPPER
 	RET
 
-// func matrix1AVX2(out *[32]float32, panels *float64, step int, v *float64, n int)
+// func matrix8AVX512(out *float32, stride int, sums *float64, panel *float64, v *float64, n int, count int)
+// Requires: AVX, AVX512F
+TEXT ·matrix8AVX512(SB), NOSPLIT, $0-56
+	MOVQ out+0(FP), AX
+	MOVQ stride+8(FP), CX
+	MOVQ sums+16(FP), DX
+	MOVQ v+32(FP), BX
+	MOVQ count+48(FP), DI
+
+matrix8Vectors:
+	MOVQ    panel+24(FP), R8
+	MOVQ    n+40(FP), R9
+	MOVQ    R9, SI
+	SHLQ    $0x05, SI
+	ADDQ    BX, SI
+	TESTQ   DX, DX
+	JZ      matrix8Zero
+	VMOVUPD (DX), Z0
+	VMOVUPD 64(DX), Z1
+	VMOVUPD 128(DX), Z2
+	VMOVUPD 192(DX), Z3
+	VMOVUPD 256(DX), Z4
+	VMOVUPD 320(DX), Z5
+	VMOVUPD 384(DX), Z6
+	VMOVUPD 448(DX), Z7
+	JMP     matrix8Start
+
+matrix8Zero:
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+
+matrix8Start:
+	SUBQ $0x04, R9
+	JLT  matrix8Tail
+
+matrix8Loop:
+	VMOVUPD     (R8), Z8
+	VMULPD.BCST (BX), Z8, Z9
+	VADDPD      Z9, Z0, Z0
+	VMULPD.BCST 8(BX), Z8, Z9
+	VADDPD      Z9, Z1, Z1
+	VMULPD.BCST 16(BX), Z8, Z9
+	VADDPD      Z9, Z2, Z2
+	VMULPD.BCST 24(BX), Z8, Z9
+	VADDPD      Z9, Z3, Z3
+	VMULPD.BCST (SI), Z8, Z9
+	VADDPD      Z9, Z4, Z4
+	VMULPD.BCST 8(SI), Z8, Z9
+	VADDPD      Z9, Z5, Z5
+	VMULPD.BCST 16(SI), Z8, Z9
+	VADDPD      Z9, Z6, Z6
+	VMULPD.BCST 24(SI), Z8, Z8
+	VADDPD      Z8, Z7, Z7
+	VMOVUPD     64(R8), Z8
+	VMULPD.BCST 32(BX), Z8, Z9
+	VADDPD      Z9, Z0, Z0
+	VMULPD.BCST 40(BX), Z8, Z9
+	VADDPD      Z9, Z1, Z1
+	VMULPD.BCST 48(BX), Z8, Z9
+	VADDPD      Z9, Z2, Z2
+	VMULPD.BCST 56(BX), Z8, Z9
+	VADDPD      Z9, Z3, Z3
+	VMULPD.BCST 32(SI), Z8, Z9
+	VADDPD      Z9, Z4, Z4
+	VMULPD.BCST 40(SI), Z8, Z9
+	VADDPD      Z9, Z5, Z5
+	VMULPD.BCST 48(SI), Z8, Z9
+	VADDPD      Z9, Z6, Z6
+	VMULPD.BCST 56(SI), Z8, Z8
+	VADDPD      Z8, Z7, Z7
+	VMOVUPD     128(R8), Z8
+	VMULPD.BCST 64(BX), Z8, Z9
+	VADDPD      Z9, Z0, Z0
+	VMULPD.BCST 72(BX), Z8, Z9
+	VADDPD      Z9, Z1, Z1
+	VMULPD.BCST 80(BX), Z8, Z9
+	VADDPD      Z9, Z2, Z2
+	VMULPD.BCST 88(BX), Z8, Z9
+	VADDPD      Z9, Z3, Z3
+	VMULPD.BCST 64(SI), Z8, Z9
+	VADDPD      Z9, Z4, Z4
+	VMULPD.BCST 72(SI), Z8, Z9
+	VADDPD      Z9, Z5, Z5
+	VMULPD.BCST 80(SI), Z8, Z9
+	VADDPD      Z9, Z6, Z6
+	VMULPD.BCST 88(SI), Z8, Z8
+	VADDPD      Z8, Z7, Z7
+	VMOVUPD     192(R8), Z8
+	VMULPD.BCST 96(BX), Z8, Z9
+	VADDPD      Z9, Z0, Z0
+	VMULPD.BCST 104(BX), Z8, Z9
+	VADDPD      Z9, Z1, Z1
+	VMULPD.BCST 112(BX), Z8, Z9
+	VADDPD      Z9, Z2, Z2
+	VMULPD.BCST 120(BX), Z8, Z9
+	VADDPD      Z9, Z3, Z3
+	VMULPD.BCST 96(SI), Z8, Z9
+	VADDPD      Z9, Z4, Z4
+	VMULPD.BCST 104(SI), Z8, Z9
+	VADDPD      Z9, Z5, Z5
+	VMULPD.BCST 112(SI), Z8, Z9
+	VADDPD      Z9, Z6, Z6
+	VMULPD.BCST 120(SI), Z8, Z8
+	VADDPD      Z8, Z7, Z7
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x00000080, BX
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x04, R9
+	JGE         matrix8Loop
+
+matrix8Tail:
+	ADDQ $0x04, R9
+	JZ   matrix8End
+
+matrix8One:
+	VMOVUPD     (R8), Z8
+	VMULPD.BCST (BX), Z8, Z9
+	VADDPD      Z9, Z0, Z0
+	VMULPD.BCST 8(BX), Z8, Z9
+	VADDPD      Z9, Z1, Z1
+	VMULPD.BCST 16(BX), Z8, Z9
+	VADDPD      Z9, Z2, Z2
+	VMULPD.BCST 24(BX), Z8, Z9
+	VADDPD      Z9, Z3, Z3
+	VMULPD.BCST (SI), Z8, Z9
+	VADDPD      Z9, Z4, Z4
+	VMULPD.BCST 8(SI), Z8, Z9
+	VADDPD      Z9, Z5, Z5
+	VMULPD.BCST 16(SI), Z8, Z9
+	VADDPD      Z9, Z6, Z6
+	VMULPD.BCST 24(SI), Z8, Z8
+	VADDPD      Z8, Z7, Z7
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	DECQ        R9
+	JNZ         matrix8One
+
+matrix8End:
+	TESTQ   DX, DX
+	JZ      matrix8Out
+	VMOVUPD Z0, (DX)
+	VMOVUPD Z1, 64(DX)
+	VMOVUPD Z2, 128(DX)
+	VMOVUPD Z3, 192(DX)
+	VMOVUPD Z4, 256(DX)
+	VMOVUPD Z5, 320(DX)
+	VMOVUPD Z6, 384(DX)
+	VMOVUPD Z7, 448(DX)
+	ADDQ    $0x00000200, DX
+
+matrix8Out:
+	MOVQ      SI, BX
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      CX, AX
+	VCVTPD2PS Z1, Y1
+	VMOVUPS   Y1, (AX)
+	ADDQ      CX, AX
+	VCVTPD2PS Z2, Y2
+	VMOVUPS   Y2, (AX)
+	ADDQ      CX, AX
+	VCVTPD2PS Z3, Y3
+	VMOVUPS   Y3, (AX)
+	ADDQ      CX, AX
+	VCVTPD2PS Z4, Y4
+	VMOVUPS   Y4, (AX)
+	ADDQ      CX, AX
+	VCVTPD2PS Z5, Y5
+	VMOVUPS   Y5, (AX)
+	ADDQ      CX, AX
+	VCVTPD2PS Z6, Y6
+	VMOVUPS   Y6, (AX)
+	ADDQ      CX, AX
+	VCVTPD2PS Z7, Y7
+	VMOVUPS   Y7, (AX)
+	ADDQ      CX, AX
+	DECQ      DI
+	JNZ       matrix8Vectors
+	VZEROUPPER
+	RET
+
+// func matrix1AVX2(out *[32]float32, panels *float32, step int, v *float64, n int)
 // Requires: AVX
 TEXT ·matrix1AVX2(SB), NOSPLIT, $0-40
 	MOVQ   panels+8(FP), AX
@@ -358,46 +581,189 @@ TEXT ·matrix1AVX2(SB), NOSPLIT, $0-40
 	VXORPD Y5, Y5, Y5
 	VXORPD Y6, Y6, Y6
 	VXORPD Y7, Y7, Y7
+	SUBQ   $0x04, BX
+	JLT    matrix1Tail
 
 matrix1Loop:
 	VBROADCASTSD (DX), Y8
-	VMULPD       (AX), Y8, Y9
+	VCVTPS2PD    (AX), Y9
+	VMULPD       Y9, Y8, Y9
 	VADDPD       Y9, Y0, Y0
-	VMULPD       32(AX), Y8, Y9
+	VCVTPS2PD    16(AX), Y9
+	VMULPD       Y9, Y8, Y9
 	VADDPD       Y9, Y1, Y1
-	VMULPD       (AX)(CX*1), Y8, Y9
+	VCVTPS2PD    (AX)(CX*1), Y9
+	VMULPD       Y9, Y8, Y9
 	VADDPD       Y9, Y2, Y2
-	VMULPD       32(AX)(CX*1), Y8, Y9
+	VCVTPS2PD    16(AX)(CX*1), Y9
+	VMULPD       Y9, Y8, Y9
 	VADDPD       Y9, Y3, Y3
-	VMULPD       (AX)(CX*2), Y8, Y9
+	VCVTPS2PD    (AX)(CX*2), Y9
+	VMULPD       Y9, Y8, Y9
 	VADDPD       Y9, Y4, Y4
-	VMULPD       32(AX)(CX*2), Y8, Y9
+	VCVTPS2PD    16(AX)(CX*2), Y9
+	VMULPD       Y9, Y8, Y9
 	VADDPD       Y9, Y5, Y5
-	VMULPD       (AX)(SI*1), Y8, Y9
+	VCVTPS2PD    (AX)(SI*1), Y9
+	VMULPD       Y9, Y8, Y9
 	VADDPD       Y9, Y6, Y6
-	VMULPD       32(AX)(SI*1), Y8, Y8
-	VADDPD       Y8, Y7, Y7
-	ADDQ         $0x40, AX
-	ADDQ         $0x08, DX
+	VCVTPS2PD    16(AX)(SI*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y7, Y7
+	VBROADCASTSD 8(DX), Y8
+	VCVTPS2PD    32(AX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	VCVTPS2PD    48(AX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y1, Y1
+	VCVTPS2PD    32(AX)(CX*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	VCVTPS2PD    48(AX)(CX*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y3, Y3
+	VCVTPS2PD    32(AX)(CX*2), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	VCVTPS2PD    48(AX)(CX*2), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y5, Y5
+	VCVTPS2PD    32(AX)(SI*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y6, Y6
+	VCVTPS2PD    48(AX)(SI*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y7, Y7
+	VBROADCASTSD 16(DX), Y8
+	VCVTPS2PD    64(AX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	VCVTPS2PD    80(AX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y1, Y1
+	VCVTPS2PD    64(AX)(CX*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	VCVTPS2PD    80(AX)(CX*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y3, Y3
+	VCVTPS2PD    64(AX)(CX*2), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	VCVTPS2PD    80(AX)(CX*2), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y5, Y5
+	VCVTPS2PD    64(AX)(SI*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y6, Y6
+	VCVTPS2PD    80(AX)(SI*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y7, Y7
+	VBROADCASTSD 24(DX), Y8
+	VCVTPS2PD    96(AX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	VCVTPS2PD    112(AX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y1, Y1
+	VCVTPS2PD    96(AX)(CX*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	VCVTPS2PD    112(AX)(CX*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y3, Y3
+	VCVTPS2PD    96(AX)(CX*2), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	VCVTPS2PD    112(AX)(CX*2), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y5, Y5
+	VCVTPS2PD    96(AX)(SI*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y6, Y6
+	VCVTPS2PD    112(AX)(SI*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y7, Y7
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x04, BX
+	JGE          matrix1Loop
+
+matrix1Tail:
+	ADDQ $0x04, BX
+	JZ   matrix1End
+
+matrix1One:
+	VBROADCASTSD (DX), Y8
+	VCVTPS2PD    (AX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y0, Y0
+	VCVTPS2PD    16(AX), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y1, Y1
+	VCVTPS2PD    (AX)(CX*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y2, Y2
+	VCVTPS2PD    16(AX)(CX*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y3, Y3
+	VCVTPS2PD    (AX)(CX*2), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y4, Y4
+	VCVTPS2PD    16(AX)(CX*2), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y5, Y5
+	VCVTPS2PD    (AX)(SI*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y6, Y6
+	VCVTPS2PD    16(AX)(SI*1), Y9
+	VMULPD       Y9, Y8, Y9
+	VADDPD       Y9, Y7, Y7
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000008, DX
 	DECQ         BX
-	JNZ          matrix1Loop
-	MOVQ         out+0(FP), AX
-	VCVTPD2PSY   Y0, X0
-	VMOVUPS      X0, (AX)
-	VCVTPD2PSY   Y1, X1
-	VMOVUPS      X1, 16(AX)
-	VCVTPD2PSY   Y2, X2
-	VMOVUPS      X2, 32(AX)
-	VCVTPD2PSY   Y3, X3
-	VMOVUPS      X3, 48(AX)
-	VCVTPD2PSY   Y4, X4
-	VMOVUPS      X4, 64(AX)
-	VCVTPD2PSY   Y5, X5
-	VMOVUPS      X5, 80(AX)
-	VCVTPD2PSY   Y6, X6
-	VMOVUPS      X6, 96(AX)
-	VCVTPD2PSY   Y7, X7
-	VMOVUPS      X7, 112(AX)
+	JNZ          matrix1One
+
+matrix1End:
+	MOVQ       out+0(FP), AX
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y1, X1
+	VMOVUPS    X1, 16(AX)
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, 32(AX)
+	VCVTPD2PSY Y3, X3
+	VMOVUPS    X3, 48(AX)
+	VCVTPD2PSY Y4, X4
+	VMOVUPS    X4, 64(AX)
+	VCVTPD2PSY Y5, X5
+	VMOVUPS    X5, 80(AX)
+	VCVTPD2PSY Y6, X6
+	VMOVUPS    X6, 96(AX)
+	VCVTPD2PSY Y7, X7
+	VMOVUPS    X7, 112(AX)
+	VZEROUPPER
+	RET
+
+// func widenAVX2(out *float64, x *float32, eights int, ahead int)
+// Requires: AVX, MMX+
+TEXT ·widenAVX2(SB), NOSPLIT, $0-32
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ eights+16(FP), DX
+	MOVQ ahead+24(FP), BX
+
+widenLoop:
+	PREFETCHT1 (CX)(BX*1)
+	VCVTPS2PD  (CX), Y0
+	VMOVUPD    Y0, (AX)
+	VCVTPS2PD  16(CX), Y0
+	VMOVUPD    Y0, 32(AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x00000040, AX
+	DECQ       DX
+	JNZ        widenLoop
 	VZEROUPPER
 	RET
 

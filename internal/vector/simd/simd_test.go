@@ -99,42 +99,71 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
+// FuzzMatrix multiplies by four to twenty vectors, all columns at once and in two parts, and by one vector alone.
 func FuzzMatrix(f *testing.F) {
 	shapes(f)
 	f.Fuzz(func(t *testing.T, seed uint64, dim uint16, count, kind uint8) {
-		d, _ := sized(dim, count)
+		d, n := sized(dim, count)
+		n = n%5 + 1
 		r := rand.New(rand.NewPCG(seed, 2))
-		wide := func(x []float32) []float64 {
-			out := make([]float64, len(x)+1)[1:]
-			for i := range x {
-				out[i] = float64(x[i])
+		panels, rows := draw(r, 32*d, int(kind)), draw(r, 4*n*d, int(kind))
+		panel := make([]float64, 8*d+1)[1:]
+		Widen(panel, panels[:8*d], r.IntN(3))
+		for i, x := range panel {
+			if !same64(x, float64(panels[i])) {
+				t.Fatalf("widened, D=%d: %d: got %v, want %v", d, i, x, panels[i])
 			}
-			return out
 		}
-		panels, v := wide(draw(r, 32*d, int(kind))), wide(draw(r, 4*d, int(kind)))
-		var out [32]float32
-		check := func(what string, panel func(l int) []float64, at func(i, j int) float64) {
-			for i, got := range out {
-				p, want := panel(i), 0.0
-				for j := range d {
-					want += float64(p[8*j] * at(i, j))
+		product := func(l int, v []float32) float32 {
+			sum := 0.0
+			for j, x := range v {
+				sum += float64(float64(panels[8*d*(l/8)+8*j+l%8]) * float64(x))
+			}
+			return float32(sum)
+		}
+		stride := 8 + r.IntN(3)
+		out := make([]float32, stride*(4*n-1)+9)[:stride*(4*n-1)+8]
+		split := d
+		if d > 1 && r.IntN(2) == 1 {
+			split = 1 + r.IntN(d-1)
+		}
+		var sums []float64
+		if split < d {
+			sums = make([]float64, 32*n+1)[1:]
+		}
+		for from, to := 0, split; from < d; from, to = to, d {
+			quads := make([]float64, 4*n*(to-from)+1)[1:]
+			for q := range n {
+				four := quads[4*q*(to-from):][:4*(to-from)]
+				Quad(four, rows[4*q*d+from:(4*q+4)*d], d, to-from)
+				for i, x := range four {
+					if want := float64(rows[(4*q+i%4)*d+from+i/4]); !same64(x, want) {
+						t.Fatalf("quad of D=%d: %d: got %v, want %v", d, i, x, want)
+					}
 				}
-				if !same32(got, float32(want)) {
-					t.Fatalf("%s: D=%d, %d: got %v, want %v", what, d, i, got, float32(want))
+			}
+			out[:cap(out)][len(out)] = 77
+			Matrix(out, stride, sums, panel[8*from:8*to], quads, n)
+		}
+		if out[:cap(out)][len(out)] != 77 {
+			t.Fatal("wrote behind the products")
+		}
+		for i := range 4 * n {
+			for l, got := range out[stride*i:][:8] {
+				if want := product(l, rows[i*d:(i+1)*d]); !same32(got, want) {
+					t.Fatalf("D=%d in parts of %d, vector %d of %d, row %d: got %v, want %v", d, split, i, 4*n, l, got, want)
 				}
 			}
 		}
-		Matrix4(out[:], 8, panels[:8*d], v)
-		check("four vectors", func(i int) []float64 { return panels[i%8:] }, func(i, j int) float64 { return v[4*j+i/8] })
-		rows, quad := draw(r, 4*d, int(kind)), make([]float64, 4*d)
-		Quad(quad, rows, d)
-		for i, x := range quad {
-			if want := float64(rows[i%4*d+i/4]); !same64(x, want) {
-				t.Fatalf("quad of D=%d: %d: got %v, want %v", d, i, x, want)
+		v, one := make([]float64, d+1)[1:], rows[:d]
+		Widen(v, one, 0)
+		var alone [32]float32
+		Matrix1(&alone, panels, v)
+		for l, got := range alone {
+			if want := product(l, one); !same32(got, want) {
+				t.Fatalf("one vector of D=%d, row %d: got %v, want %v", d, l, got, want)
 			}
 		}
-		Matrix1(&out, panels, v[:d])
-		check("one vector", func(i int) []float64 { return panels[8*d*(i/8)+i%8:] }, func(_, j int) float64 { return v[j] })
 	})
 }
 
