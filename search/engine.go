@@ -32,8 +32,9 @@ type locator interface {
 	locate(ctx context.Context, keys []string) (map[string]table.Group, error)
 }
 
-// fetcher reads rows of one file slice at the pinned snapshot. fn is called at most once for each wanted key, whose vector it may
-// keep. mismatched are the keys of which a position showed another row. Safe for concurrent use.
+// fetcher reads rows of one file slice at the pinned snapshot. fn is called at most once for each wanted key, one at a time; the row's
+// vectors are valid during the call and must not be changed, other values are its own. mismatched are the keys of which a position showed
+// another row. Safe for concurrent use.
 type fetcher interface {
 	fetch(ctx context.Context, g table.Group, wanted []candidate, fn func(row table.Row) error) (mismatched []string, err error)
 }

@@ -1,10 +1,12 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
@@ -29,31 +31,42 @@ func (r *sliceReader) fetch(ctx context.Context, g table.Group, wanted []candida
 		return nil, err
 	}
 	byKey := map[string]bool{}
-	at := map[int64]string{}
-	for _, c := range wanted {
-		position := c.locator.Position
-		_, taken := at[position]
-		if position < 0 || taken || s.Base == nil || c.locator.BaseInstant != s.Base.Instant || !r.fresh && len(s.Logs) > 0 {
+	placed := make([]*candidate, 0, len(wanted))
+	for i := range wanted {
+		c := &wanted[i]
+		if c.locator.Position < 0 || s.Base == nil || c.locator.BaseInstant != s.Base.Instant || !r.fresh && len(s.Logs) > 0 {
 			byKey[c.key] = true
 			continue
 		}
-		at[position] = c.key
+		placed = append(placed, c)
 	}
-	if len(at) == 0 && len(byKey) == 0 {
+	slices.SortFunc(placed, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(a.locator.Position, b.locator.Position), strings.Compare(a.key, b.key))
+	})
+	n := 0
+	for _, c := range placed {
+		if n > 0 && placed[n-1].locator.Position == c.locator.Position { // it is another one's
+			byKey[c.key] = true
+			continue
+		}
+		placed[n] = c
+		n++
+	}
+	placed = placed[:n]
+	if len(placed) == 0 && len(byKey) == 0 {
 		return nil, nil
 	}
 	store := r.snapshot.table.Store
-	if storage.IsBroad(store) && len(at) > 0 && len(byKey) > 0 { // both need the footer: it is read once
+	if storage.IsBroad(store) && len(placed) > 0 && len(byKey) > 0 { // both need the footer: it is read once
 		if _, err := r.snapshot.table.BaseRows(ctx, s); err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return nil, err
 		}
 	}
-	var placed []table.Row
 	var keyed map[string]table.Row
 	err = storage.Together(store, func() (err error) {
-		placed, mismatched, err = r.positions(ctx, s, at)
+		mismatched, err = r.positions(ctx, s, placed, fn)
 		return err
-	}, func() (err error) {
+	}, func() (err error) { // this one keeps its rows, as fn is called by the other
 		keyed, err = r.byKey(ctx, s, byKey)
 		return err
 	})
@@ -71,10 +84,8 @@ func (r *sliceReader) fetch(ctx context.Context, g table.Group, wanted []candida
 		}
 		maps.Copy(keyed, more)
 	}
-	for _, row := range placed {
-		if err := fn(row); err != nil {
-			return nil, err
-		}
+	if len(keyed) == 0 {
+		return mismatched, nil
 	}
 	for _, c := range wanted {
 		if row, ok := keyed[c.key]; ok {
@@ -126,25 +137,35 @@ func (r *sliceReader) ahead(ctx context.Context, asks []*ask) (calls []func() er
 	return calls
 }
 
-// positions reads rows by position and returns the keys that are not where they should be.
-func (r *sliceReader) positions(ctx context.Context, s table.Slice, at map[int64]string) (rows []table.Row, mismatched []string, err error) {
-	if len(at) == 0 {
-		return nil, nil, nil
+// positions hands the rows at the positions of candidates, which ascend, to fn and returns the keys that are not where they should be.
+func (r *sliceReader) positions(ctx context.Context, s table.Slice, placed []*candidate, fn func(table.Row) error) (mismatched []string, err error) {
+	if len(placed) == 0 {
+		return nil, nil
 	}
-	order := slices.Sorted(maps.Keys(at))
-	left := maps.Clone(at)
-	err = r.snapshot.table.ReadPositions(ctx, s, r.columns, order, func(row table.Row) error {
-		if at[row.Position] == row.Key {
-			rows = append(rows, row)
-			delete(left, row.Position)
+	order := make([]int64, len(placed))
+	for i, c := range placed {
+		order[i] = c.locator.Position
+	}
+	var stop error
+	err = r.snapshot.table.ReadPositions(ctx, s, r.columns, order, func(x *table.SliceRow) error {
+		c := placed[0]
+		placed = placed[1:]
+		if string(x.Key) != c.key {
+			mismatched = append(mismatched, c.key)
+			return nil
 		}
-		return nil
+		stop = fn(table.Row{Key: c.key, Partition: s.Partition, Vectors: x.Vectors, Others: x.Others, Position: x.Position})
+		return stop
 	})
-	if errors.Is(err, storage.ErrNotFound) { // a position beyond the file; if the file is gone, the read by key says so
-		rows, left, err = nil, at, nil
+	if errors.Is(err, storage.ErrNotFound) && stop == nil { // a position beyond the file; if the file is gone, the read by key says so
+		for _, c := range placed {
+			mismatched = append(mismatched, c.key)
+		}
+		err = nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return rows, slices.Sorted(maps.Values(left)), nil
+	slices.Sort(mismatched)
+	return mismatched, nil
 }

@@ -26,7 +26,7 @@ func (t *Table) ReadMerged(ctx context.Context, s Slice, c Columns, fn func(Row)
 	}
 	m := &merger{t: t, p: p, s: s, logs: l, seen: map[string]bool{}, fn: fn}
 	if s.Base != nil {
-		if err := m.base(ctx, nil); err != nil {
+		if err := m.base(ctx); err != nil {
 			return err
 		}
 	}
@@ -70,22 +70,6 @@ func (t *Table) wanted(ctx context.Context, s Slice, c Columns, wanted func(key 
 		}
 	}
 	return m.rest()
-}
-
-// ReadPositions hands the base file's rows at ascending positions to fn, reading only the pages that hold them. The logs of
-// the slice are not looked at: a row is current exactly if its key is in none of them, which is what a locator with a position
-// says. Compare Row.Key with the key expected. A position behind the last row, or
-// a slice without a base file, is storage.ErrNotFound.
-func (t *Table) ReadPositions(ctx context.Context, s Slice, c Columns, positions []int64, fn func(Row) error) error {
-	p, err := t.plan(c, false)
-	if err != nil {
-		return err
-	}
-	if s.Base == nil {
-		return fmt.Errorf("read positions of %s: the slice has no base file: %w", s.Group, storage.ErrNotFound)
-	}
-	m := &merger{t: t, p: p, s: s, logs: &logs{}, seen: map[string]bool{}, fn: fn}
-	return m.base(ctx, append([]int64{}, positions...))
 }
 
 // merger joins base rows with folded log records.
@@ -155,15 +139,11 @@ func gone(err error) error {
 	return err
 }
 
-// base reads the base file: all rows, or those at positions if that is not nil.
-func (m *merger) base(ctx context.Context, positions []int64) error {
+// base reads the base file.
+func (m *merger) base(ctx context.Context) error {
 	f, err := m.open(ctx)
 	if err != nil {
 		return err
-	}
-	if n := len(positions); n > 0 && positions[n-1] >= f.Rows() {
-		return &storage.Error{Op: "read base file", Path: m.s.Base.Path,
-			Err: fmt.Errorf("row %d of %d: %w", positions[n-1], f.Rows(), storage.ErrNotFound)}
 	}
 	names, at, err := m.p.columnsOf(f, m.p.names[:m.p.base])
 	if err == nil {
@@ -172,26 +152,26 @@ func (m *merger) base(ctx context.Context, positions []int64) error {
 	if err != nil {
 		return m.failed(err)
 	}
-	kinds := make([]basefile.Kind, len(names))
-	for j, name := range names {
-		kinds[j] = f.ColumnKind(name)
-	}
+	kinds := kindsOf(f, names)
 	vals := make([]any, len(m.p.names))
-	each := func(r basefile.Row) error {
+	err = f.Read(ctx, names, func(r basefile.Row) error {
 		for j, i := range at {
 			vals[i] = fromBase(kinds[j], r.Values[j])
 		}
 		return m.row(r.Position, vals)
-	}
-	if positions != nil {
-		err = f.ReadAt(ctx, names, positions, each)
-	} else {
-		err = f.Read(ctx, names, each)
-	}
+	})
 	if err != nil {
 		return m.failed(err)
 	}
 	return nil
+}
+
+func kindsOf(f *basefile.File, names []string) []basefile.Kind {
+	kinds := make([]basefile.Kind, len(names))
+	for i, name := range names {
+		kinds[i] = f.ColumnKind(name)
+	}
+	return kinds
 }
 
 // keyColumns are the columns that make the record key.

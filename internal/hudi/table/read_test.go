@@ -46,7 +46,7 @@ func checkReads(t *testing.T, tab *table.Table, s table.Slice, c table.Columns) 
 		rows[r.Key] = fmt.Sprint(r)
 		if r.Position >= 0 {
 			positions = append(positions, r.Position)
-			byPosition[r.Position] = fmt.Sprint(r)
+			byPosition[r.Position] = fmt.Sprint(r.Key, r.Vectors, r.Others, r.Vectors == nil)
 		}
 		return nil
 	}); err != nil {
@@ -79,10 +79,11 @@ func checkReads(t *testing.T, tab *table.Table, s table.Slice, c table.Columns) 
 		return
 	}
 	found = 0
-	if err := tab.ReadPositions(t.Context(), s, c, positions, func(r table.Row) error {
-		if found++; byPosition[r.Position] != fmt.Sprint(r) {
-			t.Errorf("position %d: %v, want %v", r.Position, r, byPosition[r.Position])
+	if err := tab.ReadPositions(t.Context(), s, c, positions, func(r *table.SliceRow) error {
+		if got := fmt.Sprint(string(r.Key), r.Vectors, r.Others, len(c.Vectors) == 0); r.Position != positions[found] || byPosition[r.Position] != got {
+			t.Errorf("position %d: %v, want %v", r.Position, got, byPosition[r.Position])
 		}
+		found++
 		return nil
 	}); err != nil || found != len(positions) {
 		t.Errorf("%d of %d positions: %v", found, len(positions), err)

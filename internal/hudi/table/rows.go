@@ -7,7 +7,7 @@ import (
 	"tidemark/internal/hudi/basefile"
 )
 
-// SliceRow is one row of a slice as Rows hands it on. Its byte slices alias pages: they are valid until the next row is
+// SliceRow is one row of a slice as Rows and ReadPositions hand it on. Its byte slices alias pages: they are valid until the next row is
 // asked for, and must not be changed.
 type SliceRow struct {
 	Key []byte
@@ -16,6 +16,8 @@ type SliceRow struct {
 	// Position and Commit are as in Row.
 	Position int64
 	Commit   []byte
+	// Others are as in Row, of ReadPositions only.
+	Others []any
 }
 
 // Rows walks the rows of a slice in the order of ReadMerged, one at a time (see Table.Rows). A row of the base file that no log
