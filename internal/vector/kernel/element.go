@@ -114,17 +114,25 @@ const (
 // Indexable says whether a narrowed vector can have a posting: every component finite, and under cosine at least one
 // component that is not ±0. The reason is empty when it can.
 func Indexable(m Metric, v []float32) (ok bool, reason string) {
-	zero := true
-	for _, x := range v {
-		// An exponent of all ones is an infinity or a NaN.
-		if math.Float32bits(x)&0x7f800000 == 0x7f800000 {
-			return false, ReasonNonFinite
-		}
-		if x != 0 {
-			zero = false
-		}
+	var over, any uint32
+	for _, x := range v { // without a branch for each component
+		b := math.Float32bits(x)
+		over |= b&exponent + 1<<23
+		any |= b
 	}
-	if m == Cosine && zero {
+	return indexable(m, over, any)
+}
+
+// exponent is that of a float32. All its bits are set for an infinity or a NaN and no others: one more of its lowest bit carries into bit 31.
+const exponent = 0x7f800000
+
+// indexable is Indexable of a vector by what its components' bits have in common: any is all of them together, over all exponents with one
+// added.
+func indexable(m Metric, over, any uint32) (ok bool, reason string) {
+	switch {
+	case over>>31 != 0:
+		return false, ReasonNonFinite
+	case m == Cosine && any<<1 == 0:
 		return false, ReasonZero
 	}
 	return true, ""
@@ -136,8 +144,28 @@ func Narrow(dst []float32, raw []byte, el Element, m Metric) (ok bool, reason st
 	if raw == nil {
 		return false, ReasonNull
 	}
-	if !ToFloat32(dst, raw, el) {
+	if el != Float {
+		if !ToFloat32(dst, raw, el) {
+			return false, ReasonSize
+		}
+		return Indexable(m, dst)
+	}
+	if len(raw) != 4*len(dst) {
 		return false, ReasonSize
 	}
-	return Indexable(m, dst)
+	var over, any uint64 // two components in one number: of the lower one nothing carries into the other
+	for len(dst) >= 2 {
+		b := binary.LittleEndian.Uint64(raw)
+		over |= b&(exponent<<32|exponent) + (1<<55 | 1<<23)
+		any |= b
+		dst[0], dst[1] = math.Float32frombits(uint32(b)), math.Float32frombits(uint32(b>>32))
+		raw, dst = raw[8:], dst[2:]
+	}
+	if len(dst) == 1 {
+		b := binary.LittleEndian.Uint32(raw)
+		over |= uint64(b&exponent + 1<<23)
+		any |= uint64(b)
+		dst[0] = math.Float32frombits(b)
+	}
+	return indexable(m, uint32(over|over>>32), uint32(any|any>>32))
 }

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"math"
@@ -210,6 +211,58 @@ func TestNarrow(t *testing.T) {
 	} {
 		if ok, reason := kernel.Narrow(dst, c.raw, kernel.Double, kernel.Cosine); ok != (c.want == "") || reason != c.want {
 			t.Errorf("%s: got %v %q, want %q", c.name, ok, reason, c.want)
+		}
+	}
+}
+
+// Of vectors of every length, with a special component at every place, Narrow says what a look at one component after the other says.
+func TestNarrowEveryPlace(t *testing.T) {
+	t.Parallel()
+	specials := []uint32{0, 1 << 31, 1, 1<<31 | 1, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0xffc00000, 0x7fffffff, 0x00800000, 0x3f800000}
+	for dim := range 9 {
+		for place := range max(1, dim) {
+			for _, special := range specials {
+				for _, others := range []uint32{0, 1 << 31, 0x7f000000, 0xff7fffff} {
+					raw, v := make([]byte, 4*dim), make([]float32, dim)
+					want, zero := "", true
+					for i := range v {
+						b := others
+						if i == place {
+							b = special
+						}
+						binary.LittleEndian.PutUint32(raw[4*i:], b)
+						v[i] = math.Float32frombits(b)
+						if x := float64(v[i]); math.IsNaN(x) || math.IsInf(x, 0) {
+							want = kernel.ReasonNonFinite
+						}
+						zero = zero && v[i] == 0
+					}
+					for _, m := range []kernel.Metric{kernel.L2, kernel.Cosine, kernel.Dot} {
+						want := want
+						if want == "" && zero && m == kernel.Cosine {
+							want = kernel.ReasonZero
+						}
+						dst := make([]float32, dim)
+						ok, reason := kernel.Narrow(dst, raw, kernel.Float, m)
+						alone, why := kernel.Indexable(m, v)
+						if ok != (want == "") || reason != want || alone != ok || why != reason {
+							t.Fatalf("%v %x at %d of %d, others %x: got %v %q and %v %q, want %q", m, special, place, dim, others, ok, reason, alone, why, want)
+						}
+						for i := range v {
+							if math.Float32bits(dst[i]) != math.Float32bits(v[i]) {
+								t.Fatalf("component %d of %d: %x, want %x", i, dim, math.Float32bits(dst[i]), math.Float32bits(v[i]))
+							}
+						}
+					}
+				}
+			}
+		}
+		for _, size := range []int{4*dim - 1, 4*dim + 1, 4*dim + 4} {
+			if size >= 0 {
+				if ok, reason := kernel.Narrow(make([]float32, dim), make([]byte, size), kernel.Float, kernel.L2); ok || reason != kernel.ReasonSize {
+					t.Errorf("%d bytes for %d components: %v %q", size, dim, ok, reason)
+				}
+			}
 		}
 	}
 }
