@@ -4,6 +4,7 @@ import (
 	"tidemark/delta"
 	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/mdt"
+	"tidemark/internal/vector/ivf"
 	"tidemark/internal/vector/kernel"
 	"tidemark/internal/vector/rabitq"
 )
@@ -45,6 +46,14 @@ var (
 func (g *Generation) Cluster(v []float32) int {
 	c, _ := g.router.Nearest(v)
 	return c
+}
+
+// Probes returns the n clusters nearest to a vector, as ivf.ProbeOrder does.
+func (g *Generation) Probes(v []float32, n int) []int {
+	if g.router == nil { // not loaded, but put together
+		return ivf.ProbeOrder(g.Metric, g.Centroids, g.K, g.Dim, v, n)
+	}
+	return ivf.ProbeNear(g.router, g.Metric, g.Centroids, g.K, g.Dim, v, n)
 }
 
 // Encode returns the code of a narrowed vector against the centroid of a cluster.

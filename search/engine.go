@@ -17,7 +17,6 @@ import (
 	"tidemark/internal/hudi/avrox"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
-	"tidemark/internal/vector/ivf"
 	"tidemark/internal/vector/rabitq"
 )
 
@@ -204,7 +203,7 @@ func (e *engine) collect(ctx context.Context, asks []*ask) error {
 		stats.Rounds++
 		stats.Clusters, stats.Scanned, stats.Pruned = a.probes, 0, 0
 		if len(a.order) < a.probes {
-			a.order = ivf.ProbeOrder(g.Metric, g.Centroids, g.K, g.Dim, a.query.index, a.probes)
+			a.order = g.Probes(a.query.index, a.probes)
 		}
 	}
 	ids, probed := probes(asks)

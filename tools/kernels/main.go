@@ -1,7 +1,7 @@
 // Command kernels writes the assembly of internal/vector/simd. Run it by make generate.
 //
 // Rules that every function here keeps: only unaligned loads, no read beyond what its comment names, no fused
-// multiply-add except in tile, whose results are only a hint.
+// multiply-add except in tile and scores, whose results are only a hint.
 package main
 
 import . "github.com/mmcloughlin/avo/build"
@@ -20,6 +20,7 @@ func main() {
 	low()
 	least()
 	norms()
+	scores()
 	nibbles()
 	interleave()
 	bytes()

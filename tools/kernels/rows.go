@@ -132,3 +132,71 @@ func accumulate() {
 	VZEROUPPER()
 	RET()
 }
+
+// scores is the tile of one row: four chains for each column, so that additions need not wait for one another.
+func scores() {
+	TEXT("scoresAVX2", NOSPLIT, "func(out, x, panels, norms, scales *float32, d, count int)")
+	Doc("scoresAVX2 sets out[16·p+l] to (norms[16·p+l] − ⟨x, column⟩)·scales[16·p+l] for count ≥ 1 panels of sixteen columns, panel[16·j+l], over d ≥ 1 components, with fused multiply-add.")
+	Pragma("noescape")
+	out, x, panel := Load(Param("out"), GP64()), Load(Param("x"), GP64()), Load(Param("panels"), GP64())
+	norms, scales := Load(Param("norms"), GP64()), Load(Param("scales"), GP64())
+	left := Load(Param("count"), GP64())
+	at, j := GP64(), GP64()
+	var acc [4][2]VecVirtual
+	for i := range acc {
+		acc[i] = [2]VecVirtual{YMM(), YMM()}
+	}
+	term := func(chain int) {
+		v := YMM()
+		VBROADCASTSS(Mem{Base: at, Disp: 4 * chain}, v)
+		for h := range 2 {
+			VFNMADD231PS(Mem{Base: panel, Disp: 64*chain + 32*h}, v, acc[chain][h])
+		}
+	}
+	Label("scoresPanel")
+	for i := range acc {
+		for h, a := range acc[i] {
+			if i == 0 {
+				VMOVUPS(Mem{Base: norms, Disp: 32 * h}, a)
+			} else {
+				VXORPS(a, a, a)
+			}
+		}
+	}
+	MOVQ(x, at)
+	Load(Param("d"), j)
+	SUBQ(Imm(4), j)
+	JLT(LabelRef("scoresTail"))
+	Label("scoresLoop")
+	for i := range acc {
+		term(i)
+	}
+	ADDQ(Imm(16), at)
+	ADDQ(U32(256), panel)
+	SUBQ(Imm(4), j)
+	JGE(LabelRef("scoresLoop"))
+	Label("scoresTail")
+	ADDQ(Imm(4), j)
+	JZ(LabelRef("scoresEnd"))
+	Label("scoresOne")
+	term(0)
+	ADDQ(Imm(4), at)
+	ADDQ(Imm(64), panel)
+	DECQ(j)
+	JNZ(LabelRef("scoresOne"))
+	Label("scoresEnd")
+	for h := range 2 {
+		VADDPS(acc[1][h], acc[0][h], acc[0][h])
+		VADDPS(acc[3][h], acc[2][h], acc[2][h])
+		VADDPS(acc[2][h], acc[0][h], acc[0][h])
+		VMULPS(Mem{Base: scales, Disp: 32 * h}, acc[0][h], acc[0][h])
+		VMOVUPS(acc[0][h], Mem{Base: out, Disp: 32 * h})
+	}
+	ADDQ(Imm(64), norms)
+	ADDQ(Imm(64), scales)
+	ADDQ(Imm(64), out)
+	DECQ(left)
+	JNZ(LabelRef("scoresPanel"))
+	VZEROUPPER()
+	RET()
+}

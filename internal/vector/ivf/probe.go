@@ -11,12 +11,34 @@ import (
 // float64 distance, lower id first on ties (vector-index format, section 5). centroids holds k rows of d components, q
 // has d components.
 func ProbeOrder(m kernel.Metric, centroids []float32, k, d int, q []float32, nprobes int) []int {
+	return nearest(m, centroids[:k*d], k, q, min(max(0, nprobes), k))
+}
+
+// ProbeNear is ProbeOrder with a router of the same centroids, which leaves most of them out.
+func ProbeNear(r *kernel.Router, m kernel.Metric, centroids []float32, k, d int, q []float32, nprobes int) []int {
+	ids, ok := r.Near(q, nprobes)
+	if !ok {
+		return ProbeOrder(m, centroids, k, d, q, nprobes)
+	}
+	rows := make([]float32, 0, len(ids)*d)
+	for _, id := range ids {
+		rows = append(rows, centroids[int(id)*d:(int(id)+1)*d]...)
+	}
+	out := nearest(m, rows, len(ids), q, nprobes)
+	for i, at := range out { // ids ascend, so that ties keep their order
+		out[i] = int(ids[at])
+	}
+	return out
+}
+
+// nearest returns the places of the n rows nearest to q, of k.
+func nearest(m kernel.Metric, rows []float32, k int, q []float32, n int) []int {
 	type ranked struct {
 		id   int
 		dist float64
 	}
-	n, dists := min(max(0, nprobes), k), make([]float64, k)
-	kernel.Distances64(m, dists, centroids[:k*d], q)
+	dists := make([]float64, k)
+	kernel.Distances64(m, dists, rows, q)
 	near := make([]ranked, 0, n+1)
 	if n > k/2 || n > fewProbes {
 		near = make([]ranked, k)

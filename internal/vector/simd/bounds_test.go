@@ -74,3 +74,29 @@ func FuzzBounds(f *testing.F) {
 		})
 	})
 }
+
+// FuzzScores holds float32 scores of one row against float64, within the error that they may have.
+func FuzzScores(f *testing.F) {
+	shapes(f)
+	f.Fuzz(func(t *testing.T, seed uint64, dim uint16, count, kind uint8) {
+		d, n := sized(dim, count)
+		if !fast || kind%5 > 1 { // others overflow
+			return
+		}
+		r := rand.New(rand.NewPCG(seed, 13))
+		n = (n + TileColumns - 1) / TileColumns * TileColumns
+		x, panels, norms, scales, got := draw(r, d, int(kind)), draw(r, n*d, int(kind)), draw(r, n, int(kind)), draw(r, n, 0), make([]float32, n+1)[1:]
+		Scores(got, x, panels, norms, scales)
+		for c, score := range got {
+			sum, all := float64(norms[c]), math.Abs(float64(norms[c]))
+			for j, a := range x {
+				p := float64(a) * float64(panels[(c/TileColumns*d+j)*TileColumns+c%TileColumns])
+				sum, all = sum-p, all+math.Abs(p)
+			}
+			want, most := sum*float64(scales[c]), all*math.Abs(float64(scales[c]))*float64(d+2)*0x1p-24
+			if !(math.Abs(float64(score)-want) <= most*1.001) {
+				t.Fatalf("D=%d, column %d of %d: got %v, want %v within %v", d, c, n, score, want, most)
+			}
+		}
+	})
+}

@@ -22,6 +22,7 @@ func tileAVX512(_ *float32, _ int, _, _, _ *float32, _, _ int, _ *float32, _ *[9
 }
 func lowAVX2(_ *float32, _, _ int, _ *float32, _ *uint64) int { panic("simd: no assembly") }
 func normAVX2(*float32, int) float32                          { panic("simd: no assembly") }
+func scoresAVX2(_, _, _, _, _ *float32, _, _ int)             { panic("simd: no assembly") }
 func nibblesAVX2(*uint16, *byte, *byte, int, int, int)        { panic("simd: no assembly") }
 func interleaveAVX2(_, _ *byte, _, _ int)                     { panic("simd: no assembly") }
 func planesAVX2(*[4]float64, *[4]*byte, *float64, int)        { panic("simd: no assembly") }

@@ -87,3 +87,11 @@ func Accumulate(sums []float64, x []float32) {
 		sums[i] += float64(x[i])
 	}
 }
+
+// Scores sets scores[c] to about (norms[c] − ⟨x, column c⟩)·scales[c] in float32: as Tile, for one row, but products j, j+4, j+8... are
+// subtracted in a chain of their own. len(norms) is a multiple of 16, at least 16, and x has a component. It may be called only if Fast.
+func Scores(scores, x, panels, norms, scales []float32) {
+	count, d := len(norms)/TileColumns, len(x)
+	_, _, _ = panels[count*TileColumns*d-1], scales[len(norms)-1], scores[len(norms)-1]
+	scoresAVX2(&scores[0], &x[0], &panels[0], &norms[0], &scales[0], d, count)
+}

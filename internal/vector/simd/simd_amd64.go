@@ -66,6 +66,11 @@ func leastAVX2(mins *[48]float32, out *[6]float32)
 //go:noescape
 func normAVX2(x *float32, n int) float32
 
+// scoresAVX2 sets out[16·p+l] to (norms[16·p+l] − ⟨x, column⟩)·scales[16·p+l] for count ≥ 1 panels of sixteen columns, panel[16·j+l], over d ≥ 1 components, with fused multiply-add.
+//
+//go:noescape
+func scoresAVX2(out *float32, x *float32, panels *float32, norms *float32, scales *float32, d int, count int)
+
 // nibblesAVX2 adds up the table entries of 32 codes at a time: byte b of code i of group g is codes[32·(width·g+b)+gap·g+i], its low half picks from tables[32·b:], its high half from tables[32·b+16:]; width ≥ 1, groups ≥ 1.
 //
 //go:noescape

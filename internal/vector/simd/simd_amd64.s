@@ -1690,6 +1690,80 @@ normSum:
 	VZEROUPPER
 	RET
 
+// func scoresAVX2(out *float32, x *float32, panels *float32, norms *float32, scales *float32, d int, count int)
+// Requires: AVX, FMA3
+TEXT ·scoresAVX2(SB), NOSPLIT, $0-56
+	MOVQ out+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ panels+16(FP), DX
+	MOVQ norms+24(FP), BX
+	MOVQ scales+32(FP), SI
+	MOVQ count+48(FP), DI
+
+scoresPanel:
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	MOVQ    CX, R8
+	MOVQ    d+40(FP), R9
+	SUBQ    $0x04, R9
+	JLT     scoresTail
+
+scoresLoop:
+	VBROADCASTSS (R8), Y8
+	VFNMADD231PS (DX), Y8, Y0
+	VFNMADD231PS 32(DX), Y8, Y1
+	VBROADCASTSS 4(R8), Y8
+	VFNMADD231PS 64(DX), Y8, Y2
+	VFNMADD231PS 96(DX), Y8, Y3
+	VBROADCASTSS 8(R8), Y8
+	VFNMADD231PS 128(DX), Y8, Y4
+	VFNMADD231PS 160(DX), Y8, Y5
+	VBROADCASTSS 12(R8), Y8
+	VFNMADD231PS 192(DX), Y8, Y6
+	VFNMADD231PS 224(DX), Y8, Y7
+	ADDQ         $0x10, R8
+	ADDQ         $0x00000100, DX
+	SUBQ         $0x04, R9
+	JGE          scoresLoop
+
+scoresTail:
+	ADDQ $0x04, R9
+	JZ   scoresEnd
+
+scoresOne:
+	VBROADCASTSS (R8), Y8
+	VFNMADD231PS (DX), Y8, Y0
+	VFNMADD231PS 32(DX), Y8, Y1
+	ADDQ         $0x04, R8
+	ADDQ         $0x40, DX
+	DECQ         R9
+	JNZ          scoresOne
+
+scoresEnd:
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y6, Y4, Y4
+	VADDPS  Y4, Y0, Y0
+	VMULPS  (SI), Y0, Y0
+	VMOVUPS Y0, (AX)
+	VADDPS  Y3, Y1, Y1
+	VADDPS  Y7, Y5, Y5
+	VADDPS  Y5, Y1, Y1
+	VMULPS  32(SI), Y1, Y1
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, AX
+	DECQ    DI
+	JNZ     scoresPanel
+	VZEROUPPER
+	RET
+
 // func nibblesAVX2(sums *uint16, codes *byte, tables *byte, width int, gap int, groups int)
 // Requires: AVX, AVX2
 TEXT ·nibblesAVX2(SB), NOSPLIT, $0-48
