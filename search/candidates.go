@@ -21,8 +21,10 @@ type candidate struct {
 
 // compareCandidates orders by estimate, then key, then place, so that ties never depend on the order of the scan.
 func compareCandidates(a, b candidate) int {
+	if d := cmp.Compare(a.estimate, b.estimate); d != 0 { // what follows is not even looked up for most
+		return d
+	}
 	return cmp.Or(
-		cmp.Compare(a.estimate, b.estimate),
 		strings.Compare(a.key, b.key),
 		strings.Compare(a.locator.Partition, b.locator.Partition),
 		strings.Compare(a.locator.FileID, b.locator.FileID),

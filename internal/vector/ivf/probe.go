@@ -46,7 +46,10 @@ func nearest(m kernel.Metric, rows []float32, k int, q []float32, n int) []int {
 			near[c] = ranked{c, dist}
 		}
 		slices.SortFunc(near, func(a, b ranked) int {
-			return cmp.Or(cmp.Compare(a.dist, b.dist), cmp.Compare(a.id, b.id))
+			if d := cmp.Compare(a.dist, b.dist); d != 0 {
+				return d
+			}
+			return a.id - b.id
 		})
 		near = near[:n]
 	} else if n > 0 {
