@@ -30,6 +30,7 @@ func main() {
 	bounds("Dots")
 	bounds("Cosines")
 	below()
+	touch()
 	entries()
 	levels()
 	project()

@@ -289,3 +289,36 @@ func entries() {
 	VZEROUPPER()
 	RET()
 }
+
+// touch prefetches rows: any address may be asked for, but only those of rows are.
+func touch() {
+	TEXT("touchAVX2", NOSPLIT, "func(rows *byte, stride int, codes *int32, n int)")
+	Doc("touchAVX2 prefetches the first and the last byte of n ≥ 1 rows of stride ≥ 1 bytes.")
+	Pragma("noescape")
+	rows, stride := Load(Param("rows"), GP64()), Load(Param("stride"), GP64())
+	codes, n := Load(Param("codes"), GP64()), Load(Param("n"), GP64())
+	at := GP64()
+	Label("touchLoop")
+	MOVLQSX(Mem{Base: codes}, at)
+	IMULQ(stride, at)
+	ADDQ(rows, at)
+	PREFETCHT0(Mem{Base: at})
+	PREFETCHT0(Mem{Base: at, Index: stride, Scale: 1, Disp: -1})
+	ADDQ(Imm(4), codes)
+	DECQ(n)
+	JNZ(LabelRef("touchLoop"))
+	RET()
+
+	TEXT("touchPairsAVX2", NOSPLIT, "func(rows *[2]float32, codes *int32, n int)")
+	Doc("touchPairsAVX2 prefetches n ≥ 1 pairs.")
+	Pragma("noescape")
+	pairs := Load(Param("rows"), GP64())
+	codes, n = Load(Param("codes"), GP64()), Load(Param("n"), GP64())
+	Label("touchPairsLoop")
+	MOVLQSX(Mem{Base: codes}, at)
+	PREFETCHT0(Mem{Base: pairs, Index: at, Scale: 8})
+	ADDQ(Imm(4), codes)
+	DECQ(n)
+	JNZ(LabelRef("touchPairsLoop"))
+	RET()
+}

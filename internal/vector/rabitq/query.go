@@ -177,9 +177,14 @@ func (c *ClusterQuery) Passes(out []Scored, p *Planes, codes []int32, f *FactorC
 		return
 	}
 	var dots [PassesAtOnce][simd.MaxPlanes]float64
+	if len(codes) > 1 { // all at once, so that one wait is for all
+		simd.Touch(p.Signs, p.RowBytes, codes)
+		simd.Touch(p.Rest, (p.Bits-1)*p.RowBytes, codes)
+		simd.TouchPairs(f.Full, codes)
+	}
 	simd.Planes(dots[:len(codes)], p.Signs, p.Rest, codes, p.RowBytes, p.Bits, c.wide)
 	for i, code := range codes {
-		x := f.At(int(code))
+		x := f.used(c.query.metric, int(code))
 		optimistic := c.optimistic(dots[i][0], &x)
 		if out[i] = (Scored{Optimistic: optimistic}); !(optimistic > most) {
 			out[i].Estimate = c.estimate(dots[i][0], dots[i][1:p.Bits], &x)

@@ -27,6 +27,8 @@ func nibblesAVX2(*uint16, *byte, *byte, int, int, int)        { panic("simd: no 
 func interleaveAVX2(_, _ *byte, _, _ int)                     { panic("simd: no assembly") }
 func planesAVX2(*[4]float64, *[4]*byte, *float64, int)        { panic("simd: no assembly") }
 func planesAVX512(*[2][4]float64, *[8]*byte, *float64, int)   { panic("simd: no assembly") }
+func touchAVX2(*byte, int, *int32, int)                       { panic("simd: no assembly") }
+func touchPairsAVX2(*[2]float32, *int32, int)                 { panic("simd: no assembly") }
 func belowAVX2(*uint64, *float64, float64, int)               { panic("simd: no assembly") }
 func boundsSquaresAVX2(_ *float64, _ *uint16, _, _, _ *float32, _ *[6]float64, _ int) {
 	panic("simd: no assembly")

@@ -119,6 +119,22 @@ func Planes(sums [][MaxPlanes]float64, first, rest []byte, codes []int32, stride
 	}
 }
 
+// Touch asks for the memory of some rows of stride bytes, of each the first and the last byte, and does not wait for it.
+func Touch(rows []byte, stride int, codes []int32) {
+	if !fast || stride == 0 || len(codes) == 0 {
+		return
+	}
+	touchAVX2(&rows[0], stride, &codes[0], len(codes))
+}
+
+// TouchPairs is Touch for pairs of numbers.
+func TouchPairs(rows [][2]float32, codes []int32) {
+	if !fast || len(codes) == 0 {
+		return
+	}
+	touchPairsAVX2(&rows[0], &codes[0], len(codes))
+}
+
 // Entries sets table[16·h+x] to min(255, ⌊(s − lows[h])·inverse + ½⌋), s being the sum of w[4·h+bit] over the set bits of x, ascending. No s is below
 // lows[h], and none is NaN. w has four weights for each of lows.
 func Entries(table []byte, w, lows []float64, inverse float64) {

@@ -116,6 +116,16 @@ func boundsCosinesAVX2(out *float64, sums *uint16, rescale *float32, err *float3
 //go:noescape
 func belowAVX2(set *uint64, x *float64, limit float64, eights int)
 
+// touchAVX2 prefetches the first and the last byte of n ≥ 1 rows of stride ≥ 1 bytes.
+//
+//go:noescape
+func touchAVX2(rows *byte, stride int, codes *int32, n int)
+
+// touchPairsAVX2 prefetches n ≥ 1 pairs.
+//
+//go:noescape
+func touchPairsAVX2(rows *[2]float32, codes *int32, n int)
+
 // entriesAVX2 sets table[16·h+x] to min(255, ⌊(s − lows[h])·inverse + ½⌋), s being the sum of w[4·h+bit] over the set bits of x, ascending, for halves ≥ 1. No s is below lows[h].
 //
 //go:noescape

@@ -2473,6 +2473,40 @@ belowLoop:
 	VZEROUPPER
 	RET
 
+// func touchAVX2(rows *byte, stride int, codes *int32, n int)
+// Requires: MMX+
+TEXT ·touchAVX2(SB), NOSPLIT, $0-32
+	MOVQ rows+0(FP), AX
+	MOVQ stride+8(FP), CX
+	MOVQ codes+16(FP), DX
+	MOVQ n+24(FP), BX
+
+touchLoop:
+	MOVLQSX    (DX), SI
+	IMULQ      CX, SI
+	ADDQ       AX, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 -1(SI)(CX*1)
+	ADDQ       $0x04, DX
+	DECQ       BX
+	JNZ        touchLoop
+	RET
+
+// func touchPairsAVX2(rows *[2]float32, codes *int32, n int)
+// Requires: MMX+
+TEXT ·touchPairsAVX2(SB), NOSPLIT, $0-24
+	MOVQ rows+0(FP), CX
+	MOVQ codes+8(FP), DX
+	MOVQ n+16(FP), BX
+
+touchPairsLoop:
+	MOVLQSX    (DX), AX
+	PREFETCHT0 (CX)(AX*8)
+	ADDQ       $0x04, DX
+	DECQ       BX
+	JNZ        touchPairsLoop
+	RET
+
 // func entriesAVX2(table *byte, w *float64, lows *float64, halves int, inverse float64)
 // Requires: AVX, AVX2, SSE2
 TEXT ·entriesAVX2(SB), NOSPLIT, $0-40
