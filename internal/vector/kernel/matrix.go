@@ -1,6 +1,10 @@
 package kernel
 
-import "tidemark/internal/vector/simd"
+import (
+	"sync"
+
+	"tidemark/internal/vector/simd"
+)
 
 const (
 	// batch is how many vectors ApplyAll takes with each panel of the matrix, so that a panel is fetched and widened once for all of
@@ -17,6 +21,7 @@ const (
 type Matrix struct {
 	rows, cols int
 	panels     []float32
+	rooms      sync.Pool // of *batchRoom
 }
 
 // NewMatrix prepares a row-major matrix. It copies the values.
@@ -42,29 +47,38 @@ func (m *Matrix) Apply(dst, v []float32) {
 // each.
 func (m *Matrix) ApplyAll(dst, v []float32) {
 	n := len(v) / m.cols
-	room, parts := min(batch, (n+3)/4*4), (m.cols+depth-1)/depth
-	b := batchRoom{
-		depth: (m.cols + parts - 1) / parts,
-		quads: make([]float64, room*m.cols),
-		out:   make([]float32, lanes*room),
+	b, ok := m.rooms.Get().(*batchRoom)
+	if !ok {
+		b = &batchRoom{}
 	}
-	b.panel = make([]float64, lanes*b.depth)
-	if parts > 1 {
-		b.sums = make([]float64, lanes*room)
-	}
+	b.grow(m.cols, min(batch, (n+3)/4*4))
 	for from := 0; from < n; from += batch {
 		count := min(batch, n-from)
-		m.applyBatch(dst[from*m.rows:(from+count)*m.rows], v[from*m.cols:(from+count)*m.cols], count, &b)
+		m.applyBatch(dst[from*m.rows:(from+count)*m.rows], v[from*m.cols:(from+count)*m.cols], count, b)
 	}
+	m.rooms.Put(b)
 }
 
-// batchRoom is what ApplyAll works with.
+// batchRoom is what ApplyAll works with. It is kept for later calls.
 type batchRoom struct {
 	depth int       // columns of a part
 	quads []float64 // part after part, the vectors in fours, component by component
 	panel []float64 // a part of a panel
 	sums  []float64 // of a panel with all vectors, if there are more parts than one
 	out   []float32 // what does not fit dst
+}
+
+// grow makes room for that many columns and vectors. What is there is overwritten before it is read.
+func (b *batchRoom) grow(cols, vectors int) {
+	if len(b.out) >= lanes*vectors {
+		return
+	}
+	parts := (cols + depth - 1) / depth
+	b.depth = (cols + parts - 1) / parts
+	b.quads, b.panel, b.out = make([]float64, vectors*cols), make([]float64, lanes*b.depth), make([]float32, lanes*vectors)
+	if parts > 1 {
+		b.sums = make([]float64, lanes*vectors)
+	}
 }
 
 // applyBatch takes each panel once.
