@@ -11,7 +11,7 @@ import (
 
 // ReadPositions hands the base file's rows at ascending positions to fn, in their order, reading only the pages that hold them. The logs
 // of the slice are not looked at: a row is current exactly if its key is in none of them, which is what a locator with a position
-// says. Compare SliceRow.Key with the key expected. The row is reused, and its Commit is not read; Others belong to the receiver. A
+// says. Compare SliceRow.Key with the key expected. The row is reused; Others belong to the receiver. A
 // position behind the last row, or a slice without a base file, is storage.ErrNotFound. An error of fn ends the reading.
 func (t *Table) ReadPositions(ctx context.Context, s Slice, c Columns, positions []int64, fn func(*SliceRow) error) error {
 	p, err := t.plan(c, false)
@@ -37,9 +37,6 @@ func (t *Table) ReadPositions(ctx context.Context, s Slice, c Columns, positions
 	if err != nil {
 		return m.failed(err)
 	}
-	if i := slices.Index(at, p.commit); i >= 0 && !slices.Contains(p.others, p.commit) {
-		names, at = slices.Delete(names, i, i+1), slices.Delete(at, i, i+1)
-	}
 	b := newPlaced(p, f, names, at)
 	err = f.ReadAt(ctx, names, positions, func(r basefile.Row) error {
 		if err := b.set(r); err != nil {
@@ -63,17 +60,19 @@ type placed struct {
 	kinds []basefile.Kind
 	at    []int // per column of the file its place in the plan
 	key   int   // column of the file that is the key; −1: it is made of others
+	date  int   // that is the commit; −1: there is none
 	vecs  []int // columns of the file; −1: it has none
 	vals  []any
 	row   SliceRow
 }
 
 func newPlaced(p *plan, f *basefile.File, names []string, at []int) *placed {
-	b := &placed{p: p, kinds: kindsOf(f, names), at: at, key: -1, vals: make([]any, len(p.names))}
+	b := &placed{p: p, kinds: kindsOf(f, names), at: at, key: -1, date: -1, vals: make([]any, len(p.names))}
 	if p.key >= 0 {
 		if j := slices.Index(at, p.key); b.kinds[j] == basefile.String {
 			b.key = j
 		}
+		b.date = slices.Index(at, p.commit)
 	}
 	for _, i := range p.vectors {
 		b.vecs = append(b.vecs, slices.Index(at, i))
@@ -82,11 +81,14 @@ func newPlaced(p *plan, f *basefile.File, names []string, at []int) *placed {
 	return b
 }
 
-// set takes in a row; its key and vectors alias it.
+// set takes in a row, which its texts and vectors alias.
 func (b *placed) set(r basefile.Row) error {
-	b.row.Position, b.row.Key = r.Position, nil
+	b.row.Position, b.row.Key, b.row.Commit = r.Position, nil, nil
 	if b.key >= 0 {
 		b.row.Key = r.Values[b.key]
+	}
+	if b.date >= 0 {
+		b.row.Commit = r.Values[b.date]
 	}
 	for k, j := range b.vecs {
 		b.row.Vectors[k] = nil

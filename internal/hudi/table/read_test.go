@@ -46,7 +46,7 @@ func checkReads(t *testing.T, tab *table.Table, s table.Slice, c table.Columns) 
 		rows[r.Key] = fmt.Sprint(r)
 		if r.Position >= 0 {
 			positions = append(positions, r.Position)
-			byPosition[r.Position] = fmt.Sprint(r.Key, r.Vectors, r.Others, r.Vectors == nil)
+			byPosition[r.Position] = fmt.Sprint(r.Key, r.CommitTime, r.Vectors, r.Others, r.Vectors == nil)
 		}
 		return nil
 	}); err != nil {
@@ -80,7 +80,7 @@ func checkReads(t *testing.T, tab *table.Table, s table.Slice, c table.Columns) 
 	}
 	found = 0
 	if err := tab.ReadPositions(t.Context(), s, c, positions, func(r *table.SliceRow) error {
-		if got := fmt.Sprint(string(r.Key), r.Vectors, r.Others, len(c.Vectors) == 0); r.Position != positions[found] || byPosition[r.Position] != got {
+		if got := fmt.Sprint(string(r.Key), string(r.Commit), r.Vectors, r.Others, len(c.Vectors) == 0); r.Position != positions[found] || byPosition[r.Position] != got {
 			t.Errorf("position %d: %v, want %v", r.Position, got, byPosition[r.Position])
 		}
 		found++
