@@ -11,25 +11,46 @@ import (
 	"tidemark/internal/hudi/table"
 )
 
-// wantedRow is a candidate of some queries.
+// wantedRow is what is known of a candidate of some queries.
 type wantedRow struct {
-	candidate
 	asks []*ask
 	read bool
 }
 
-// wantedRows are the candidates to be read, by file group and key.
-type wantedRows map[table.Group]map[string]*wantedRow
+// wantedRows are the candidates to be read, by file group.
+type wantedRows struct {
+	groups map[table.Group]*wantedGroup
+	last   *wantedGroup // that a row was added to
+	of     table.Group
+	alone  []*ask // the ask that a row was added for, for all that only this one wants
+}
 
-func (w wantedRows) add(g table.Group, c candidate, a *ask) {
-	if w[g] == nil {
-		w[g] = map[string]*wantedRow{}
+// wantedGroup is the candidates of one file group, each once.
+type wantedGroup struct {
+	candidates []candidate
+	rows       []wantedRow
+	at         map[string]int // by key
+}
+
+func (w *wantedRows) add(g table.Group, c candidate, a *ask) {
+	if w.last == nil || w.of != g {
+		if w.groups == nil {
+			w.groups = map[table.Group]*wantedGroup{}
+		}
+		if w.groups[g] == nil {
+			w.groups[g] = &wantedGroup{at: map[string]int{}}
+		}
+		w.last, w.of = w.groups[g], g
 	}
-	if old := w[g][c.key]; old != nil {
-		old.asks = append(old.asks, a)
+	if i, ok := w.last.at[c.key]; ok {
+		w.last.rows[i].asks = append(w.last.rows[i].asks, a)
 		return
 	}
-	w[g][c.key] = &wantedRow{candidate: c, asks: []*ask{a}}
+	if len(w.alone) == 0 || w.alone[0] != a {
+		w.alone = []*ask{a} // without room: who appends to it copies it
+	}
+	w.last.at[c.key] = len(w.last.rows)
+	w.last.candidates, w.last.rows = append(w.last.candidates, c), append(w.last.rows, wantedRow{asks: w.alone})
 }
 
 func compareGroups(a, b table.Group) int {
@@ -37,19 +58,16 @@ func compareGroups(a, b table.Group) int {
 }
 
 // fetch reads each wanted row once, several file groups at a time, and counts what is not there. group is called for each file
-// group by its own goroutine; row is called for its rows, and what it returns is called when all of them were read, one at a time.
-func (e *engine) fetch(ctx context.Context, wanted wantedRows, group func() (row func(*wantedRow, table.Row), done func())) error {
-	groups := slices.SortedFunc(maps.Keys(wanted), compareGroups)
+// group, with how many rows are wanted of it, by its own goroutine; row is called for its rows, whose vectors are valid during the call,
+// and what group returns beside it is called when all of them were read, one at a time.
+func (e *engine) fetch(ctx context.Context, wanted wantedRows, group func(n int) (row func(*wantedRow, table.Row), done func())) error {
+	groups := slices.SortedFunc(maps.Keys(wanted.groups), compareGroups)
 	var mu sync.Mutex // guards the answers
 	return e.each(ctx, len(groups), func(ctx context.Context, i int) error {
-		of := wanted[groups[i]]
-		list := make([]candidate, 0, len(of))
-		for _, key := range slices.Sorted(maps.Keys(of)) {
-			list = append(list, of[key].candidate)
-		}
-		row, done := group()
-		mismatched, err := e.rows.fetch(ctx, groups[i], list, func(r table.Row) error {
-			w := of[r.Key]
+		of := wanted.groups[groups[i]]
+		row, done := group(len(of.rows))
+		mismatched, err := e.rows.fetch(ctx, groups[i], of.candidates, func(r table.Row) error {
+			w := &of.rows[of.at[r.Key]]
 			w.read = true
 			row(w, r)
 			return nil
@@ -60,13 +78,13 @@ func (e *engine) fetch(ctx context.Context, wanted wantedRows, group func() (row
 		mu.Lock()
 		defer mu.Unlock()
 		for _, key := range mismatched {
-			for _, a := range of[key].asks {
+			for _, a := range of.rows[of.at[key]].asks {
 				a.answer.Stats.FetchKeyMismatch++
 			}
 		}
-		for _, w := range of {
-			if !w.read {
-				for _, a := range w.asks {
+		for i := range of.rows {
+			if !of.rows[i].read {
+				for _, a := range of.rows[i].asks {
 					a.answer.Stats.Unresolved++
 				}
 			}
@@ -84,21 +102,23 @@ func (e *engine) rank(ctx context.Context, wanted wantedRows) error {
 		row       Result
 		inLog     bool
 	}
-	return e.fetch(ctx, wanted, func() (func(*wantedRow, table.Row), func()) {
+	return e.fetch(ctx, wanted, func(n int) (func(*wantedRow, table.Row), func()) {
 		v := newStored(e.generation.Metric, e.column)
-		var all []ranked
+		all, distances := make([]ranked, 0, n), make([]float64, 0, n)
 		return func(w *wantedRow, row table.Row) {
 				x := ranked{wantedRow: w, inLog: row.Position < 0}
 				if v.set(row.Vectors[0]) {
 					x.row = Result{Key: row.Key, Partition: row.Partition, Row: rowOf(e.columns, row.Others)}
-					x.distances = make([]float64, len(w.asks))
-					for i, a := range w.asks {
-						x.distances[i] = a.query.distance(v)
+					from := len(distances)
+					for _, a := range w.asks {
+						distances = append(distances, a.query.distance(v))
 					}
+					x.distances = distances[from:]
 				}
 				all = append(all, x)
 			}, func() {
-				for _, x := range all {
+				for i := range all {
+					x := &all[i]
 					for i, a := range x.asks {
 						if x.inLog {
 							a.answer.Stats.LogResidentFinalists++
@@ -124,7 +144,7 @@ func (e *engine) attach(ctx context.Context, asks []*ask) error {
 		}
 	}
 	rows := map[string]map[string]any{}
-	err := e.fetch(ctx, wanted, func() (func(*wantedRow, table.Row), func()) {
+	err := e.fetch(ctx, wanted, func(int) (func(*wantedRow, table.Row), func()) {
 		of := map[string]map[string]any{}
 		return func(w *wantedRow, row table.Row) { of[row.Key] = rowOf(e.columns, row.Others) }, func() { maps.Copy(rows, of) }
 	})
