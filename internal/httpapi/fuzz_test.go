@@ -44,7 +44,7 @@ func FuzzSearch(f *testing.F) {
 		switch rec.Code {
 		case 200:
 		case 400, 404, 406, 409, 413, 422, 503, 504:
-			if v["error"] == "" || v["hint"] == "" || v["kind"] == "" || len(rec.Body.String()) > 4*len(body)+4000 {
+			if v["error"] == "" || v["hint"] == "" || v["kind"] == "" {
 				t.Errorf("%d %s", rec.Code, rec.Body)
 			}
 		default:
