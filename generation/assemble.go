@@ -141,14 +141,17 @@ func fileGroups(bytes int64) int {
 // trained returns a generation that can route and encode: everything but its records is known.
 func trained(o Options, number uint32, dim int, centroids []float32) *Generation {
 	g := &Generation{Number: number, Metric: o.Metric, Bits: o.Bits, Dim: dim, K: len(centroids) / dim, Centroids: centroids}
-	g.prepare(o.Seed)
+	g.prepare(o.Seed, o.Levels)
 	return g
 }
 
 // prepare derives what routing and encoding need from centroids and seed.
-func (g *Generation) prepare(seed int64) {
+func (g *Generation) prepare(seed int64, levels string) {
 	g.Rotation = rabitq.NewRotation(g.Dim, seed)
 	g.Encoder = rabitq.NewEncoder(g.Rotation, g.Bits)
+	if levels == LevelsWide {
+		g.Encoder = g.Encoder.With(rabitq.Wide)
+	}
 	g.Rotated = g.Rotation.ApplyAll(g.Centroids)
 	g.router = kernel.NewRouter(g.Metric, g.Centroids, g.K, g.Dim)
 }

@@ -78,7 +78,7 @@ func loadNumber(ctx context.Context, view *mdt.View, x *mdt.Index, number uint32
 	if err := g.readStats(ctx, view); err != nil {
 		return nil, err
 	}
-	g.prepare(q.RandomSeed)
+	g.prepare(q.RandomSeed, g.Options.Levels)
 	return g, nil
 }
 

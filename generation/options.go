@@ -30,6 +30,7 @@ const (
 	OptOnDuplicateKey   = "tidemark.on_duplicate_key"
 	OptMemoryLimit      = "tidemark.memory_limit"
 	OptTraining         = "tidemark.training"
+	OptLevels           = "tidemark.levels"
 )
 
 // Limits of option values.
@@ -52,6 +53,12 @@ const (
 	TrainingHierarchical = "hierarchical" // ivf.TrainConfig.Hierarchical: for many clusters
 )
 
+// How the levels of codes of 2 bits or more are chosen. Readers, and writers that know only the reference, can take codes of either.
+const (
+	LevelsReference = "reference"
+	LevelsWide      = "wide" // rabitq.Wide: nearer estimates, the more so the fewer the bits
+)
+
 // Options are the checked options of an index.
 type Options struct {
 	Metric           kernel.Metric
@@ -70,6 +77,7 @@ type Options struct {
 	OnDuplicateKey   string // DuplicateRefuse or DuplicateLastWins
 	MemoryLimit      int64  // bytes; 0: DefaultMemoryLimit
 	Training         string // TrainingFlat or TrainingHierarchical
+	Levels           string // LevelsReference or LevelsWide
 }
 
 // Default returns the options of an index that was given none.
@@ -77,6 +85,7 @@ func Default() Options {
 	return Options{
 		Metric: kernel.Cosine, NumClusters: 256, MaxIter: 20, Bits: 4, Seed: 42, NProbes: 32, RefineFactor: 50,
 		Mode: "exact_rerank", StalePolicy: "FAIL", OnDuplicateKey: DuplicateRefuse, Training: TrainingFlat,
+		Levels: LevelsReference,
 	}
 }
 
@@ -178,6 +187,13 @@ var optionList = []option{
 			}
 			return o.Training
 		}},
+	{OptLevels, oneOf(strings.ToLower, func(o *Options) *string { return &o.Levels }, LevelsReference, LevelsWide),
+		func(o *Options) string {
+			if o.Levels == LevelsReference {
+				return "" // likewise
+			}
+			return o.Levels
+		}},
 }
 
 // ParseOptions checks an option map against the closed list. Unknown names, empty values and values out of range are
@@ -227,7 +243,7 @@ func oneLine(errs []error) error {
 }
 
 // Map returns every option with its canonical value, as the state keeps them. Options that follow from the table when
-// they are not given (file groups, memory limit) are left out, and so is flat training.
+// they are not given (file groups, memory limit) are left out, and so are flat training and the reference's levels.
 func (o Options) Map() map[string]string {
 	m := map[string]string{}
 	for _, d := range optionList {

@@ -2,12 +2,16 @@ package generation
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"tidemark/internal/storage"
+	"tidemark/internal/testkit"
 	"tidemark/internal/vector/kernel"
 )
 
@@ -28,12 +32,38 @@ func TestParseOptionsDefaults(t *testing.T) {
 	}
 }
 
+// The page has every option, in the order of the list, with its default.
+func TestOptionsPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "options.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults := Default().Map()
+	defaults[OptTraining], defaults[OptLevels] = TrainingFlat, LevelsReference
+	defaults[OptMemoryLimit] = "2GiB"
+	if n, err := parseBytes(defaults[OptMemoryLimit]); err != nil || n != DefaultMemoryLimit {
+		t.Errorf("the default of %s is %d bytes: %v", OptMemoryLimit, DefaultMemoryLimit, err)
+	}
+	var got, want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (?:`([^`]*)`|[^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
+		got = append(got, row[1]+"="+row[2])
+	}
+	for _, name := range optionNames() {
+		want = append(want, name+"="+defaults[name])
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("docs/options.md - options +\n%s", diff)
+	}
+}
+
 func TestParseOptionsCanonical(t *testing.T) {
 	t.Parallel()
 	o, err := ParseOptions(map[string]string{
 		"vector.metric": " Dot-Product ", "vector.quantizer": "ivf_rabitq", "vector.num_clusters": "007", "vector.rabitq.seed": "-9223372036854775808",
 		"vector.rabitq.assume_normalized": "TRUE", "vector.query.nprobes": "7", "vector.query.mode": "Approximate", "vector.query.stale_policy": "warn",
 		"tidemark.file_groups": "3", "tidemark.on_duplicate_key": "LAST_WINS", "tidemark.memory_limit": "3 GiB", "tidemark.training": "Hierarchical",
+		"tidemark.levels": "Wide",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +73,7 @@ func TestParseOptionsCanonical(t *testing.T) {
 		"vector.metric": "dot_product", "vector.quantizer": "IVF_RABITQ", "vector.num_clusters": "7", "vector.rabitq.seed": "-9223372036854775808",
 		"vector.rabitq.assume_normalized": "true", "vector.query.nprobes": "7", "vector.query.mode": "approximate", "vector.query.stale_policy": "WARN",
 		"tidemark.file_groups": "3", "tidemark.on_duplicate_key": "last_wins", "tidemark.memory_limit": "3221225472", "tidemark.training": "hierarchical",
+		"tidemark.levels": "wide",
 	} {
 		if m[k] != want {
 			t.Errorf("%s: got %q, want %q", k, m[k], want)
@@ -63,7 +94,7 @@ func TestParseOptionsReportsEveryProblem(t *testing.T) {
 		"vector.metric": "manhattan", "vector.quantizer": "PQ", "vector.num_clusters": "0", "vector.max_iter": "-1", "vector.rabitq.bits": "9",
 		"vector.rabitq.seed": "x", "vector.rabitq.assume_normalized": "maybe", "vector.query.nprobes": "", "vector.query.refine_factor": "1.5",
 		"vector.query.mode": "fast", "vector.query.stale_policy": "IGNORE", "tidemark.file_groups": "65", "tidemark.on_duplicate_key": "first",
-		"tidemark.memory_limit": "lots", "tidemark.training": "deep", "vector.dimension": "8", "vector.rotation": "x",
+		"tidemark.memory_limit": "lots", "tidemark.training": "deep", "tidemark.levels": "narrow", "vector.dimension": "8", "vector.rotation": "x",
 	})
 	if !errors.Is(err, storage.ErrRefused) {
 		t.Fatalf("got %v", err)

@@ -104,6 +104,7 @@ func TestFollowOracle(t *testing.T) {
 		{"v8", "embedding", kernel.Float, nil},
 		{"local_zone", "embedding", kernel.Float, nil},
 		{"elements", "e64", kernel.Double, map[string]string{"vector.rabitq.bits": "8"}},
+		{"elements", "e32", kernel.Float, map[string]string{"vector.rabitq.bits": "2", "tidemark.levels": "wide"}},
 		{"elements_mor", "i8", kernel.Int8, map[string]string{"vector.rabitq.bits": "1", "vector.metric": "dot_product"}},
 		{"unindexable", "embedding", kernel.Float, nil},
 		{"replace_ops", "embedding", kernel.Float, nil},

@@ -10,12 +10,12 @@ import (
 	"tidemark/internal/vector/simd"
 )
 
-// literalGrid is the level search as the format page writes it: every factor of the grid is scored.
-func literalGrid(a []float64, top, largest float64) float64 {
+// literalGrid is the level search as the format page writes it: every factor of the grid is scored. reach is 1 there.
+func literalGrid(a []float64, top, reach, largest float64) float64 {
 	quarter := float64(0.25 * float64(len(a)))
 	best, bestScore := 1.0, -1.0
 	for s := 1; s <= gridSize; s++ {
-		f := float64(float64(s)*top) / float64(gridSize*largest)
+		f := float64(float64(s)*top*reach) / float64(gridSize*largest)
 		if score := literalScore(a, f, top, quarter); score > bestScore {
 			best, bestScore = f, score
 		}
@@ -44,21 +44,21 @@ func residuals(n, d int) (all [][]float64, largest []float64) {
 
 // BenchmarkLevels compares the choice of the factor with the literal loop over the grid.
 func BenchmarkLevels(b *testing.B) {
-	for _, c := range []struct{ d, bits int }{{128, 2}, {128, 4}, {128, 8}, {768, 4}, {1536, 4}} {
-		b.Run(fmt.Sprintf("D=%d,B=%d", c.d, c.bits), func(b *testing.B) {
-			n := 256_000 / c.d
-			all, largest := residuals(n, c.d)
-			top := float64(int(1)<<(c.bits-1) - 1)
+	for _, x := range []struct{ d, bits int }{{128, 2}, {128, 4}, {128, 8}, {768, 4}, {1536, 4}} {
+		b.Run(fmt.Sprintf("D=%d,B=%d", x.d, x.bits), func(b *testing.B) {
+			n := 256_000 / x.d
+			all, largest := residuals(n, x.d)
+			c := newChoice(x.bits, Reference)
 			for range b.N {
 				t, drift := peak.Least(9, peak.Float64,
 					func() {
 						for i := range n {
-							bestFactor(all[i], top, largest[i])
+							c.best(all[i], largest[i])
 						}
 					},
 					func() {
 						for i := range n / 4 {
-							literalGrid(all[i], top, largest[i])
+							literalGrid(all[i], c.top, c.reach, largest[i])
 						}
 					})
 				b.ReportMetric(4*t[2]/t[1], "×literal")

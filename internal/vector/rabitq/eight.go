@@ -10,6 +10,7 @@ import (
 // the bytes are the same. Only for the assembly.
 type eight struct {
 	bits, d           int
+	choice            choice
 	r, abs, rotated   []float32    // eight rows each: residuals, their magnitudes, rotated vectors
 	products          []float32    // of the residual with the whole code
 	centroids         [8][]float32 // rotated
@@ -26,7 +27,7 @@ func (e *Encoder) newEight() *eight {
 		out, room = room[:rows*d:rows*d], room[rows*d:]
 		return out
 	}
-	x := &eight{bits: e.bits, d: d, r: next(8), abs: next(8), rotated: next(8), products: next(8), zero: next(1), half: next(1), ones: next(1), a: make([]float64, d)}
+	x := &eight{bits: e.bits, d: d, choice: e.choice, r: next(8), abs: next(8), rotated: next(8), products: next(8), zero: next(1), half: next(1), ones: next(1), a: make([]float64, d)}
 	for i := range x.ones {
 		x.half[i], x.ones[i] = 0.5, 1
 	}
@@ -81,11 +82,11 @@ func (x *eight) encode(codes []Code, vectors, rotated []float32, centroid func(i
 	}
 }
 
-// levels is chooseLevels for row l.
+// levels is choice.levels for row l.
 func (x *eight) levels(levels []byte, l int, rn float32) {
-	top, abs, factor := float64(int(1)<<(x.bits-1)-1), x.row(x.abs, l), 1.0
+	abs, factor := x.row(x.abs, l), 1.0
 	if largest := simd.Portions(x.a, abs, rn); largest > 1e-12 {
-		factor = bestFactor(x.a, top, largest)
+		factor = x.choice.best(x.a, largest)
 	}
-	simd.Quantize(levels, x.row(x.products, l), x.a, x.row(x.r, l), abs, factor, top)
+	simd.Quantize(levels, x.row(x.products, l), x.a, x.row(x.r, l), abs, factor, x.choice.top)
 }

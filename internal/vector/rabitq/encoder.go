@@ -21,6 +21,7 @@ const (
 type Encoder struct {
 	rotation *Rotation
 	bits     int
+	choice   choice
 }
 
 // NewEncoder returns an encoder for 1 to 8 bits; any other width is a bug of the caller and panics.
@@ -28,7 +29,12 @@ func NewEncoder(r *Rotation, bits int) *Encoder {
 	if bits < 1 || bits > 8 {
 		panic(fmt.Sprintf("rabitq: encoder of %d bits", bits))
 	}
-	return &Encoder{rotation: r, bits: bits}
+	return &Encoder{rotation: r, bits: bits, choice: newChoice(bits, Reference)}
+}
+
+// With returns an encoder that chooses levels in another way; at first it is Reference.
+func (e *Encoder) With(l Levels) *Encoder {
+	return &Encoder{rotation: e.rotation, bits: e.bits, choice: newChoice(e.bits, l)}
 }
 
 // Bits is the number of bits per dimension.
@@ -89,12 +95,13 @@ func (e *Encoder) empty(room []byte) Code {
 
 // scratch is the room that encoding needs beside the code.
 type scratch struct {
+	choice
 	r []float32 // residual
 	a []float64 // components for the choice of levels
 }
 
 func (e *Encoder) newScratch() *scratch {
-	return &scratch{r: make([]float32, e.rotation.dim), a: make([]float64, e.rotation.dim)}
+	return &scratch{choice: e.choice, r: make([]float32, e.rotation.dim), a: make([]float64, e.rotation.dim)}
 }
 
 // encode codes v, rotated rv, against the rotated centroid rc into an empty code.
@@ -116,7 +123,7 @@ func (s *scratch) encode(c *Code, v, rv, rc []float32) {
 		return
 	}
 	if c.Bits > 1 {
-		chooseLevels(c.Levels, s.a, r, rn, c.Bits)
+		s.levels(c.Levels, s.a, r, rn)
 	}
 	c.F = factors(*c, r, rc, sum, kernel.SquaredNorm64(rv))
 }

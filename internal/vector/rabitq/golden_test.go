@@ -218,7 +218,7 @@ func TestGoldenEncodings(t *testing.T) {
 		}
 		if c.Factor != nil {
 			rn := float32(math.Sqrt(kernel.SquaredNorm64(r)))
-			sameBits64(t, name+": grid factor", chooseLevels(make([]byte, c.Dim), scratch.a, r, rn, c.Bits), *c.Factor)
+			sameBits64(t, name+": grid factor", newChoice(c.Bits, Reference).levels(make([]byte, c.Dim), scratch.a, r, rn), *c.Factor)
 		}
 		for i, want := range c.Levels {
 			if c.Bits > 1 && int(code.Levels[i]) != want {

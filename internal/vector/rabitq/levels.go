@@ -6,14 +6,40 @@ import (
 	"tidemark/internal/vector/simd"
 )
 
+// Levels says which factors are tried for the levels of a code of 2 bits or more.
+type Levels uint8
+
+const (
+	// Reference are those of the format: up to the one that gives the largest component the top level. The best one is often
+	// greater, the more so the fewer the bits and the more the components.
+	Reference Levels = iota
+	// Wide reaches further: components beyond the top level get the top level. At 2, 3, 4, 5 bits up to 4, 2.5, 1.75, 1.375 times as far.
+	// The code and its factors are read like any other.
+	Wide
+)
+
 // gridSize is the number of factors that the level search tries.
 const gridSize = 64
 
-// chooseLevels picks the best factor of the grid and writes the levels (vector-index format, section 4.3). It returns
+// choice is what the choice of levels depends on beside the vector.
+type choice struct {
+	top   float64 // level
+	reach float64 // the greatest factor of the grid times the largest component, in top levels: 1 in the format
+	half  *halfTable
+}
+
+func newChoice(bits int, l Levels) choice {
+	c := choice{top: float64(int(1)<<(bits-1) - 1), reach: 1, half: &halves[bits]}
+	if l == Wide {
+		c.reach += 12 / float64(int(1)<<bits)
+	}
+	return c
+}
+
+// levels picks the best factor of the grid and writes the levels (vector-index format, section 4.3). It returns
 // the factor. a has a place for each component.
-func chooseLevels(levels []byte, a []float64, r []float32, rn float32, bits int) float64 {
-	top := float64(int(1)<<(bits-1) - 1)
-	largest := 0.0
+func (c choice) levels(levels []byte, a []float64, r []float32, rn float32) float64 {
+	top, largest := c.top, 0.0
 	for i, x := range r {
 		y := math.Abs(float64(x / rn))
 		a[i] = y
@@ -23,7 +49,7 @@ func chooseLevels(levels []byte, a []float64, r []float32, rn float32, bits int)
 	}
 	factor := 1.0
 	if largest > 1e-12 {
-		factor = bestFactor(a, top, largest)
+		factor = c.best(a, largest)
 	}
 	for i, x := range a {
 		// top − level where r is negative; top is all ones.
@@ -44,25 +70,26 @@ func levelOf(f, a, top float64) float64 {
 // factors64 are the factors of the grid, from 1 on.
 type factors64 [gridSize + 1]float64
 
-func newGrid(top, largest float64) *factors64 {
+func (c choice) grid(largest float64) *factors64 {
 	var grid factors64
+	top := c.top * c.reach // exact
 	for s := 1; s <= gridSize; s++ {
 		grid[s] = float64(float64(s)*top) / float64(gridSize*largest)
 	}
 	return &grid
 }
 
-// bestFactor is the first factor of the grid with the best score. There are three ways to find it, and each decides as the
+// best is the first factor of the grid with the best score. There are three ways to find it, and each decides as the
 // plain loop over the whole grid does.
-func bestFactor(a []float64, top, largest float64) float64 {
-	grid := newGrid(top, largest)
+func (c choice) best(a []float64, largest float64) float64 {
+	grid := c.grid(largest)
 	switch {
-	case simd.Fast() && top >= minLaneLevel:
-		return bestLane(grid, a, top)
-	case top > maxBucketLevel:
-		return bestPruned(grid, a)
+	case simd.Fast() && c.top >= minLaneLevel:
+		return bestLane(grid, a, c.top)
+	case c.top > maxBucketLevel:
+		return bestPruned(grid, a, c.half)
 	}
-	return bestBucket(grid, a, top)
+	return bestBucket(grid, a, c.top)
 }
 
 // minLaneLevel is the top level from which on 64 lanes, one for each factor, are faster than buckets.

@@ -12,9 +12,8 @@ const (
 )
 
 // bestPruned scores the factors four at a time, from the greatest on, which usually are the best ones, and leaves out what cannot
-// reach the best score so far. Scores of the others are made of literalScore's operations in their order. No level is above the
-// top one: f·a is at most top, up to rounding.
-func bestPruned(grid *factors64, a []float64) float64 {
+// reach the best score so far. Scores of the others are made of literalScore's operations in their order.
+func bestPruned(grid *factors64, a []float64, half *halfTable) float64 {
 	var rest [pruneTests + 1]float64 // Σ a² from a part on
 	part, all := (len(a)+pruneTests-1)/pruneTests, 0.0
 	for t := pruneTests - 1; t >= 0; t-- {
@@ -24,7 +23,7 @@ func bestPruned(grid *factors64, a []float64) float64 {
 	best, bestScore, least := 1.0, math.Inf(-1), math.Inf(-1)
 factors:
 	for s := gridSize; s > 0; s -= 4 {
-		four := fourFactors{f: [4]float64(grid[s-3 : s+1])}
+		four := fourFactors{halfTable: half, f: [4]float64(grid[s-3 : s+1])}
 		// The error of a code is about the same at all factors, so that its share of the length grows by the square of 1/f. That
 		// tells which part is needed at least; there is nothing to be gained by a test before.
 		t, seen := max(1, pruneTests*s*s*11/(10*gridSize*gridSize)), 0
@@ -49,6 +48,7 @@ factors:
 
 // fourFactors are four factors and their sums so far: num is Σ (l+½)·a, extra is Σ (l²+l).
 type fourFactors struct {
+	*halfTable
 	f, num [4]float64
 	extra  [4]int
 }
@@ -69,7 +69,7 @@ func (q *fourFactors) add(a []float64) {
 	f0, f1, f2, f3 := q.f[0], q.f[1], q.f[2], q.f[3]
 	n0, n1, n2, n3 := q.num[0], q.num[1], q.num[2], q.num[3]
 	e0, e1, e2, e3 := q.extra[0], q.extra[1], q.extra[2], q.extra[3]
-	h := halves
+	h := q.halfTable
 	for _, x := range a {
 		k, l := uint8(int64(float64(f0*x)+1e-5)), uint8(int64(float64(f1*x)+1e-5))
 		n0 += float64(h.half[k] * x)
@@ -85,18 +85,22 @@ func (q *fourFactors) add(a []float64) {
 	q.num, q.extra = [4]float64{n0, n1, n2, n3}, [4]int{e0, e1, e2, e3}
 }
 
-// halfTable is l+½ and l²+l for each level l.
+// halfTable is l+½ and l²+l for each level l, those of the top level beyond it. No factor of a grid gives a level above 255.
 type halfTable struct {
 	half  [256]float64
 	extra [256]int
 }
 
-var halves = func() *halfTable {
-	var t halfTable
-	for l := range t.half {
-		t.half[l], t.extra[l] = float64(l)+0.5, l*l+l
+// halves are the tables by bits.
+var halves = func() (all [9]halfTable) {
+	for bits := 2; bits < len(all); bits++ {
+		t := &all[bits]
+		for i := range t.half {
+			l := min(i, 1<<(bits-1)-1)
+			t.half[i], t.extra[i] = float64(l)+0.5, l*l+l
+		}
 	}
-	return &t
+	return all
 }()
 
 // squares is about Σ a².

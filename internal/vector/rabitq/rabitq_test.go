@@ -274,7 +274,7 @@ func TestLevelsAreTheBestOfTheGrid(t *testing.T) {
 			a[i] = math.Abs(float64(x / n))
 			largest = max(largest, a[i])
 		}
-		got := chooseLevels(make([]byte, d), make([]float64, d), r, n, bits)
+		got := newChoice(bits, Reference).levels(make([]byte, d), make([]float64, d), r, n)
 		want, wantScore := 1.0, math.Inf(-1)
 		for s := 1; s <= 64; s++ {
 			f := float64(s) * top / (64 * largest)
