@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"tidemark/generation"
 	"tidemark/search"
 )
 
@@ -28,6 +29,9 @@ type settings struct {
 	profile, facts                                 string
 }
 
+// bits is a setting, too.
+var bits int
+
 func main() {
 	var f settings
 	flag.StringVar(&f.work, "work", "", "folder for tables and the peers' files")
@@ -38,6 +42,7 @@ func main() {
 	flag.StringVar(&f.faiss, "faiss", "", "program that answers as Faiss, or skip: and the reason")
 	flag.StringVar(&f.clusters, "partitions", "1024,256", "partitions of the two data sets")
 	flag.IntVar(&f.queries, "queries", 500, "queries")
+	flag.IntVar(&bits, "bits", 4, "bits of a code for each dimension, of our codes and LanceDB's")
 	flag.IntVar(&f.limit, "rows", 0, "rows of a data set; 0: all")
 	flag.IntVar(&f.rounds, "rounds", 3, "rounds of timed queries, all engines in turn")
 	flag.DurationVar(&f.budget, "budget", time.Second, "longest time for one engine's queries of one kind in a round")
@@ -143,10 +148,14 @@ func compare(ctx context.Context, f settings, rep *report, s *set, partitions in
 	say("exact neighbours")
 	r.truth = exact(s)
 	var err error
-	if r.builds["Tidemark"], err = buildOurs(ctx, f.tidemark, table, s, partitions); err != nil {
+	clusters := fmt.Sprintf("%s=%d", generation.OptNumClusters, partitions)
+	if r.builds[tidemark], err = buildOurs(ctx, f.tidemark, table, s, indexName, "--option", clusters); err != nil {
 		return nil, err
 	}
-	say("built by Tidemark: %v", r.builds["Tidemark"])
+	say("built by Tidemark: %v", r.builds[tidemark])
+	if _, err = buildOurs(ctx, f.tidemark, table, s, wideName, "--centroids-from", indexName, "--option", generation.OptLevels+"="+generation.LevelsWide); err != nil {
+		return nil, err
+	}
 	plans, err := ourPlans(ctx, table, r)
 	if err != nil {
 		return nil, err
@@ -214,7 +223,11 @@ func (r *result) ask(ctx context.Context, f settings, plans []plan) error {
 // ourPlans asks everything once, which warms the index up too, and measures recall and pruning.
 func ourPlans(ctx context.Context, table string, r *result) ([]plan, error) {
 	s := r.set
-	o, err := openOurs(table, s)
+	o, err := openOurs(table, indexName, s)
+	if err != nil {
+		return nil, err
+	}
+	wide, err := openOurs(table, wideName, s)
 	if err != nil {
 		return nil, err
 	}
@@ -223,15 +236,21 @@ func ourPlans(ctx context.Context, table string, r *result) ([]plan, error) {
 		return nil, err
 	}
 	var plans []plan
-	for _, h := range []how{{mode: search.Approximate, refine: usual}, {mode: search.Approximate, refine: 1},
-		{mode: search.ExactRerank, refine: usual}, {mode: search.ExactRerank, refine: 10}} {
+	for _, of := range []struct {
+		*ours
+		who string
+		how
+	}{{o, tidemark, how{mode: search.Approximate, refine: usual}}, {o, tidemark, how{mode: search.Approximate, refine: 1}},
+		{o, tidemark, how{mode: search.ExactRerank, refine: usual}}, {o, tidemark, how{mode: search.ExactRerank, refine: 10}},
+		{wide, tidemarkWide, how{mode: search.Approximate, refine: usual}}} {
+		o := of.ours
 		for _, probes := range probes {
-			h := how{mode: h.mode, refine: h.refine, probes: probes} // of this plan alone
+			h := how{mode: of.mode, refine: of.refine, probes: probes} // of this plan alone
 			keys, pruned, scanned, err := o.all(ctx, h, s.asked())
 			if err != nil {
 				return nil, err
 			}
-			p := point{who: tidemark, rerank: h.mode == search.ExactRerank, refine: h.refine, probes: h.probes,
+			p := point{who: of.who, rerank: h.mode == search.ExactRerank, refine: h.refine, probes: h.probes,
 				recall: r.recallOfKeys(keys), pruned: float64(pruned) / float64(max(scanned, 1))}
 			plans = append(plans, plan{p, func(budget time.Duration) (timed, error) { return o.time(ctx, h, budget) }})
 		}

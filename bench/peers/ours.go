@@ -23,8 +23,8 @@ import (
 
 const (
 	neighbours = 10
-	bits       = 4
 	indexName  = "peers"
+	wideName   = "wide" // tidemark.levels=wide on the same clusters
 	// usual is the index option vector.query.refine_factor where none is given.
 	usual = 50
 )
@@ -32,11 +32,10 @@ const (
 // built is what a build took.
 type built struct{ cpu, wall time.Duration }
 
-// buildOurs makes the index by the program itself and returns what its process took.
-func buildOurs(ctx context.Context, program, dir string, s *set, partitions int) (built, error) {
-	c := exec.CommandContext(ctx, program, "index", "create", dir, "--column", "v", "--name", indexName,
-		"--option", generation.OptMetric+"="+s.metric.String(), "--option", fmt.Sprintf("%s=%d", generation.OptNumClusters, partitions),
-		"--option", fmt.Sprintf("%s=%d", generation.OptBits, bits))
+// buildOurs makes an index by the program itself and returns what its process took.
+func buildOurs(ctx context.Context, program, dir string, s *set, name string, more ...string) (built, error) {
+	c := exec.CommandContext(ctx, program, append([]string{"index", "create", dir, "--column", "v", "--name", name,
+		"--option", generation.OptMetric + "=" + s.metric.String(), "--option", fmt.Sprintf("%s=%d", generation.OptBits, bits)}, more...)...)
 	c.Stdout, c.Stderr = os.Stderr, os.Stderr
 	began := time.Now()
 	if err := c.Run(); err != nil {
@@ -68,8 +67,9 @@ func (t tuned) ReadFile(ctx context.Context, path string) ([]byte, storage.Info,
 	return b, info, err
 }
 
-// ours asks the index in process, through the library.
+// ours asks an index in process, through the library.
 type ours struct {
+	index string
 	set   *set
 	place mdt.Place
 	// readers by refine factor: 1 is a heap of 10 candidates.
@@ -77,12 +77,12 @@ type ours struct {
 	cache   *search.Cache
 }
 
-func openOurs(dir string, s *set) (*ours, error) {
+func openOurs(dir, index string, s *set) (*ours, error) {
 	st, err := file.New(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &ours{set: s, place: mdt.Inside(st), readers: map[int]*search.Reader{}, cache: search.NewCache(0)}, nil
+	return &ours{index: index, set: s, place: mdt.Inside(st), readers: map[int]*search.Reader{}, cache: search.NewCache(0)}, nil
 }
 
 func (o *ours) reader(refine int) *search.Reader {
@@ -106,8 +106,8 @@ type how struct {
 	k      int // 0: neighbours
 }
 
-func (h how) request() search.Request {
-	return search.Request{Index: indexName, K: max(h.k, neighbours), Mode: h.mode, NProbes: h.probes}
+func (o *ours) request(h how) search.Request {
+	return search.Request{Index: o.index, K: max(h.k, neighbours), Mode: h.mode, NProbes: h.probes}
 }
 
 func wide(v []float32) []float64 {
@@ -124,7 +124,7 @@ func (o *ours) all(ctx context.Context, h how, n int) (keys [][]string, pruned, 
 	for i := range n {
 		vectors = append(vectors, wide(o.set.query(i)))
 	}
-	answers, err := o.reader(h.refine).Batch(ctx, h.request(), vectors)
+	answers, err := o.reader(h.refine).Batch(ctx, o.request(h), vectors)
 	if err != nil {
 		return nil, 0, 0, err
 	}
@@ -145,13 +145,13 @@ func (o *ours) all(ctx context.Context, h how, n int) (keys [][]string, pruned, 
 // time asks one query after the other until all are answered or the budget is used, and returns the means.
 func (o *ours) time(ctx context.Context, h how, budget time.Duration) (timed, error) {
 	r := o.reader(h.refine)
-	ctx = pprof.WithLabels(ctx, pprof.Labels("how", fmt.Sprintf("%s-%d-%d", h.mode, h.refine, h.probes))) // to tell them apart in a profile
+	ctx = pprof.WithLabels(ctx, pprof.Labels("how", fmt.Sprintf("%s-%s-%d-%d", o.index, h.mode, h.refine, h.probes))) // to tell them apart in a profile
 	pprof.SetGoroutineLabels(ctx)
 	defer pprof.SetGoroutineLabels(context.Background())
 	var t timed
 	cpu, began := processor(), time.Now()
 	for i := 0; i < o.set.asked() && time.Since(began) < budget; i++ {
-		q := h.request()
+		q := o.request(h)
 		q.Vector = wide(o.set.query(i))
 		if _, err := r.Search(ctx, q); err != nil {
 			return t, err
@@ -177,11 +177,11 @@ func (o *ours) probed(ctx context.Context, truth [][]int, probes []int) (map[int
 	if err != nil {
 		return nil, err
 	}
-	view, err := mdt.OpenView(ctx, o.place, st, indexName)
+	view, err := mdt.OpenView(ctx, o.place, st, o.index)
 	if err != nil {
 		return nil, err
 	}
-	g, err := generation.Load(ctx, view, st.Indexes[indexName])
+	g, err := generation.Load(ctx, view, st.Indexes[o.index])
 	if err != nil {
 		return nil, err
 	}

@@ -11,9 +11,10 @@ import (
 
 // Names of the engines.
 const (
-	tidemark  = "Tidemark"
-	lanceDB   = "LanceDB"
-	faissFlat = "Faiss IVF-Flat"
+	tidemark     = "Tidemark"
+	tidemarkWide = "Tidemark, wide" // tidemark.levels=wide
+	lanceDB      = "LanceDB"
+	faissFlat    = "Faiss IVF-Flat"
 )
 
 const (
@@ -179,6 +180,9 @@ var goals = []goal{
 	{"approximate, refine factor 1: the same", "≤ 0.5", lanceDB, func(r *result) cell {
 		return against(r.of(tidemark, false, 1), r.of(lanceDB, false, 0), false)
 	}},
+	{"approximate, tidemark.levels=wide: the same", "≤ 0.5", lanceDB, func(r *result) cell {
+		return against(r.of(tidemarkWide, false, usual), r.of(lanceDB, false, 0), false)
+	}},
 	{"reranked, defaults: mean time ÷ LanceDB's with refine factor 10 at equal recall", "≤ 0.5", lanceDB, func(r *result) cell {
 		return against(r.of(tidemark, true, usual), r.of(lanceDB, true, 10), false)
 	}},
@@ -197,10 +201,13 @@ var goals = []goal{
 		return worst([]float64{100 * r.lost[usual], 100 * r.lost[1]}, "%.2f", func(x float64) bool { return x <= 0.3 })
 	}},
 	{"recall, approximate ÷ probing", "≥ 0.90", "", func(r *result) cell {
-		return r.perProbe(false, func(recall, probed float64) float64 { return recall / probed }, "%.3f", func(x float64) bool { return x >= 0.9 })
+		return r.perProbe(tidemark, false, func(recall, probed float64) float64 { return recall / probed }, "%.3f", func(x float64) bool { return x >= 0.9 })
+	}},
+	{"the same, tidemark.levels=wide", "≥ 0.90", "", func(r *result) cell {
+		return r.perProbe(tidemarkWide, false, func(recall, probed float64) float64 { return recall / probed }, "%.3f", func(x float64) bool { return x >= 0.9 })
 	}},
 	{"points of recall, reranked − probing", "≥ −0.2", "", func(r *result) cell {
-		return r.perProbe(true, func(recall, probed float64) float64 { return 100 * (recall - probed) }, "%.2f", func(x float64) bool { return x >= -0.2 })
+		return r.perProbe(tidemark, true, func(recall, probed float64) float64 { return 100 * (recall - probed) }, "%.2f", func(x float64) bool { return x >= -0.2 })
 	}},
 }
 
@@ -213,9 +220,9 @@ func (r *result) pruning(rerank bool, refine int, least float64) cell {
 	return cell{text: "not measured"}
 }
 
-func (r *result) perProbe(rerank bool, value func(recall, probed float64) float64, format string, met func(float64) bool) cell {
+func (r *result) perProbe(who string, rerank bool, value func(recall, probed float64) float64, format string, met func(float64) bool) cell {
 	var values []float64
-	for _, p := range r.of(tidemark, rerank, usual) {
+	for _, p := range r.of(who, rerank, usual) {
 		if slices.Contains(peerProbes, p.probes) {
 			values = append(values, value(p.recall, r.probed[p.probes]))
 		}
@@ -266,7 +273,7 @@ func (rep *report) figures() string {
 		fmt.Fprintf(&b, "%-14s %-7s %6s %7s %7s %8s %9s %9s %6s\n", "", "rerank", "refine", "probes", "recall", "probing", "mean ms", "cpu ms", "n")
 		for _, p := range r.points {
 			probed := ""
-			if p.who == tidemark {
+			if p.who == tidemark || p.who == tidemarkWide {
 				probed = fmt.Sprintf("%.4f", r.probed[p.probes])
 			}
 			ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
