@@ -6,7 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// In these functions each sum has a lane, and a multiplication and an addition are two instructions, as in the plain loop.
+// In these functions each sum has a lane. Both factors were float32, so that their product is exact in float64, and a fused step rounds as
+// an addition of the product does: once.
 
 // matrix4 is four vectors by eight rows.
 func matrix4() {
@@ -14,12 +15,10 @@ func matrix4() {
 	Doc("matrix4AVX2 multiplies eight rows, panel[8·j+l], by count ≥ 1 times four vectors, v[4·j+i], over n ≥ 1 components; the next four follow. Eight results of each vector go to out, stride bytes apart.",
 		"If sums is not nil, they go on from sums[8·i+l] and are left there, too.")
 	matrixOf("matrix4", 4, YMM, func(m Mem, panel [2]VecVirtual, acc []VecVirtual) {
-		x, p := YMM(), YMM()
+		x := YMM()
 		VBROADCASTSD(m, x)
-		VMULPD(x, panel[0], p)
-		VADDPD(p, acc[0], acc[0])
-		VMULPD(x, panel[1], x)
-		VADDPD(x, acc[1], acc[1])
+		VFMADD231PD(x, panel[0], acc[0])
+		VFMADD231PD(x, panel[1], acc[1])
 	}, func(a VecVirtual) Register {
 		VCVTPD2PSY(a, a.AsX())
 		return a.AsX()
@@ -31,9 +30,7 @@ func matrix8() {
 	TEXT("matrix8AVX512", NOSPLIT, "func(out *float32, stride int, sums, panel, v *float64, n, count int)")
 	Doc("matrix8AVX512 does for count ≥ 1 times eight vectors what matrix4AVX2 does for four, with the same bits.")
 	matrixOf("matrix8", 8, ZMM, func(m Mem, panel [2]VecVirtual, acc []VecVirtual) {
-		p := ZMM()
-		VMULPD_BCST(m, panel[0], p)
-		VADDPD(p, acc[0], acc[0])
+		VFMADD231PD_BCST(m, panel[0], acc[0])
 	}, func(a VecVirtual) Register {
 		VCVTPD2PS(a, a.AsY())
 		return a.AsY()
@@ -179,8 +176,7 @@ func matrix1() {
 			m, p := at[i/2], YMM()
 			m.Disp = 32*j + 16*(i%2)
 			VCVTPS2PD(m, p)
-			VMULPD(p, x, p)
-			VADDPD(p, a, a)
+			VFMADD231PD(p, x, a)
 		}
 	}, func(count int) {
 		ADDQ(U32(uint32(32*count)), panel)

@@ -1,7 +1,7 @@
 package simd
 
 // Matrix multiplies eight rows by n ≥ 1 fours of vectors: out[stride·(4·q+i)+l] = float32(Σ_j panel[8·j+l]·quads[4·(d·q+j)+i]), float64, j
-// ascending, every product rounded before it is added. len(panel) is 8·d, d ≥ 1. If sums, 32·n of them, are not nil, each sum goes on
+// ascending, every product rounded before it is added. Panel and quads hold float32 values, whose products are exact. len(panel) is 8·d, d ≥ 1. If sums, 32·n of them, are not nil, each sum goes on
 // from sums[32·q+8·i+l] and is left there, too, so that columns can be taken in parts.
 func Matrix(out []float32, stride int, sums, panel, quads []float64, n int) {
 	d := len(panel) / 8
