@@ -219,14 +219,14 @@ const (
 
 // estimate is the peak memory of a bootstrap:
 //
-//	always    rows·(4·D + 256) + K·D·16 + D²·12          vectors, rows, centroids and router, rotation
+//	always    rows·(4·D + 256) + K·D·16 + D²·16          vectors, rows, centroids and router, rotation
 //	and the largest of
 //	reading   rows of the largest slice·(D·width + 256)
 //	training  sample·4·D if it is not all rows, as much again for two levels, and ivf.TrainBytes
 //	encoding  rows·12 + 3·rows·(B·W + 76)                 records: encoded, in a file, read back
 func estimate(rows, largest, sample int64, v avrox.Vector, o Options) int64 {
 	n, d, k := float64(rows), float64(v.Dim), float64(min(int64(o.NumClusters), max(1, rows)))
-	always := n*(4*d+rowBytes) + k*d*16 + d*d*12
+	always := n*(4*d+rowBytes) + k*d*16 + d*d*16
 	reading := float64(largest) * (float64(v.Bytes()) + rowBytes)
 	training := float64(ivf.TrainBytes(sample, int64(k), int64(v.Dim), o.Metric))
 	if sample < rows {
