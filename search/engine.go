@@ -206,7 +206,7 @@ func (e *engine) collect(ctx context.Context, asks []*ask) error {
 			a.order = g.Probes(a.query.index, a.probes)
 		}
 	}
-	ids, probed := probes(asks)
+	ids, probed := scanOrder(asks)
 	if err := e.scan(ctx, asks, ids, probed); err != nil {
 		return err
 	}
@@ -217,8 +217,8 @@ func (e *engine) collect(ctx context.Context, asks []*ask) error {
 	return nil
 }
 
-// probes returns the clusters that queries probe, those first that are nearest to one of them, and for each the queries.
-func probes(asks []*ask) (ids []int, probed [][]*ask) {
+// scanOrder returns the clusters that queries probe, those first that are nearest to one of them, and for each the queries.
+func scanOrder(asks []*ask) (ids []int, probed [][]*ask) {
 	if len(asks) == 1 {
 		ids = asks[0].order[:asks[0].probes]
 		return ids, slices.Repeat([][]*ask{asks}, len(ids))

@@ -116,7 +116,9 @@ func (r *round) hold(ctx context.Context, i int) (*cluster, error) {
 		return nil, err
 	}
 	r.rows.Add(int64(c.rows()))
-	r.bytes.Add(int64(len(r.probed[i])) * int64(8*c.rows()+2048*rabitq.SignBytes(r.generation.Dim)))
+	if asks := r.probed[i]; len(asks) > 0 {
+		r.bytes.Add(int64(len(asks)) * int64(8*c.rows()+asks[0].rotated.ClusterBytes()))
+	}
 	r.held[i] = c
 	return c, nil
 }

@@ -55,6 +55,15 @@ type ClusterQuery struct {
 	scan      scan
 }
 
+// ClusterBytes is about what a ClusterQuery takes in memory.
+func (q *Query) ClusterBytes() int {
+	n := SignBytes(len(q.rotated))
+	if simd.Fast() {
+		return 512 + 160*n // weights twice, their half bytes, entries
+	}
+	return 512 + (160+2048+512)*n // and both tables of whole bytes
+}
+
 // queries are those released: their memory would else be made and cleared for each cluster.
 var queries = sync.Pool{New: func() any { return &ClusterQuery{} }}
 
