@@ -11,6 +11,7 @@ import (
 	"tidemark/delta/batch"
 	"tidemark/diffing"
 	"tidemark/generation"
+	"tidemark/indexer/copies"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
@@ -38,7 +39,7 @@ type covered struct {
 // gather compares due instants one by one in completion order until a bound is reached. A unit of instants is
 // never split. It returns what could be compared and the failure that stopped it, if any; t has the changes of the former. w watches for
 // copies of keys.
-func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch, t *taken, limit int, observe func(done int)) ([]covered, error) {
+func (l *look) gather(ctx context.Context, c cohort, indexes []opened, src source, w *copies.Watch, t *taken, limit int, observe func(done int)) ([]covered, error) {
 	targets := make([]diffing.Target, len(c.indexes))
 	byIndex := map[string]*known{}
 	for i, x := range c.indexes {
@@ -49,7 +50,6 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 		targets[i] = diffing.Target{Index: x.Name, Vector: v, Metric: indexes[i].gen.Metric}
 		byIndex[x.Name] = &known{opened: indexes[i], batch: t.batches[i]}
 	}
-	src := source{table: l.table, files: w.files}
 	in := map[string]bool{}
 	var out []covered
 	for at := 0; at < len(c.due) && len(out) < limit; {
@@ -68,7 +68,7 @@ func (l *look) gather(ctx context.Context, c cohort, indexes []opened, w *watch,
 		if err != nil {
 			return out, &InstantError{Requested: c.due[at].Requested, Err: err}
 		}
-		if err := w.done(ctx, results); err != nil {
+		if err := w.Done(ctx, results); err != nil {
 			t.Reset()
 			return out, err
 		}

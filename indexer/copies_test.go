@@ -6,6 +6,7 @@ import (
 	"tidemark/coverage"
 	"tidemark/generation"
 	"tidemark/indexer"
+	"tidemark/indexer/copies"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/testkit"
 )
@@ -24,7 +25,7 @@ func TestCopiesByTheRecordIndex(t *testing.T) {
 		}
 	}
 	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: last}, map[string]string{"vector.num_clusters": "4"})
-	var total indexer.CopyStats
+	var total copies.Stats
 	found := false
 	for {
 		r, err := indexer.Sync(t.Context(), p, indexer.SyncOptions{MaxInstants: 1})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tidemark/coverage"
+	"tidemark/indexer/copies"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
@@ -25,10 +26,10 @@ type look struct {
 	judged *judged
 	table  *table.Table
 	state  *mdt.State
-	copies CopyStats // of the batch compared last
-	long   bool      // its timeline has archived instants: see reachBack
-	hole   string    // why it is not known that the archive is whole, "" if it is: see holes
-	beside bool      // the index lies beside the table, which may have no metadata table
+	copies copies.Stats // of the batch compared last
+	long   bool         // its timeline has archived instants: see reachBack
+	hole   string       // why it is not known that the archive is whole, "" if it is: see holes
+	beside bool         // the index lies beside the table, which may have no metadata table
 	// aside are indexes that cannot be followed and do not stand in the way of the others: see setAside.
 	aside map[string]bool
 	clock func() time.Time // for the times of steps; nil: none are taken

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tidemark/coverage"
+	"tidemark/indexer/copies"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/internal/storage"
@@ -62,7 +63,7 @@ type SyncResult struct {
 	// Reconciled is what the reconcile found that ended a catch-up over files that were gone; empty if none was needed.
 	Reconciled []Reconciled
 	// Copies says what record keys that live more than once took.
-	Copies CopyStats
+	Copies copies.Stats
 
 	// More says that there may be more to do at once: the bound ended the call, or a comparison with the whole table did, so that nothing
 	// was looked at which came after its last look.
@@ -165,7 +166,7 @@ var errRedo = errors.New("the table moved while a batch was made")
 // pass looks at the table once and commits at most one batch. It returns the number of instants covered and the
 // commit's id, empty if nothing was due. A failure that stopped the comparison is returned after what came before
 // it was committed: by the next pass, which begins with it.
-func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int), m Memory, copies *CopyStats) (int, string, error) {
+func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progress func(done, due int), m Memory, found *copies.Stats) (int, string, error) {
 	sk.memo.steps = Steps{Looked: sk.memo.clock()}
 	st := sk.State()
 	if err := mdt.NotPaused(place, st); err != nil {
@@ -203,7 +204,7 @@ func pass(ctx context.Context, place mdt.Place, sk Committer, limit int, progres
 	for _, c := range all {
 		n, id, err := l.advance(ctx, place, sk, c, limit, progress, m)
 		if n > 0 {
-			copies.add(l.copies)
+			found.Add(l.copies)
 		}
 		if n > 0 || id != "" || err != nil {
 			return n, id, err

@@ -1,20 +1,20 @@
-package indexer
+package copies
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"tidemark/diffing"
+	"tidemark/generation"
 	"tidemark/internal/hudi/mdt"
 	"tidemark/internal/hudi/table"
 	"tidemark/timeline"
 )
 
-// CopyStats is what finding copies of record keys took in a Sync, and what it knows in the end (design, decision 17).
-type CopyStats struct {
+// Stats is what finding copies of record keys took in a Sync, and what it knows in the end (design, decision 17).
+type Stats struct {
 	// Keys are the record keys known to live more than once, More says that there are further ones.
 	Keys int64
 	More bool
@@ -27,7 +27,8 @@ type CopyStats struct {
 	Again int64
 }
 
-func (s *CopyStats) add(o CopyStats) {
+// Add adds what another batch of the same call took and knows.
+func (s *Stats) Add(o Stats) {
 	s.Keys, s.More = o.Keys, o.More
 	s.Looked, s.Scanned, s.Again = s.Looked+o.Looked, s.Scanned+o.Scanned, s.Again+o.Again
 	if o.Reason != "" {
@@ -35,17 +36,19 @@ func (s *CopyStats) add(o CopyStats) {
 	}
 }
 
-// watch knows the record keys that live more than once in the table, and finds those that come to. A key that a unit of instants puts
+// Watch knows the record keys that live more than once in the table, and finds those that come to. A key that a unit of instants puts
 // into the table may live already in a group that the unit did not touch; only then can it become one with copies. So such fresh
 // keys are looked up as the table was before the batch: in the record index if there is one that can answer, else by one scan of the key
 // column of every file group. Where a copy is found the batch is compared anew with that knowledge, which is rare.
 //
-// It holds 16 bytes a fresh key. Keys that were found stay suspects for the life of the watch.
-type watch struct {
+// Each unit is begun, compared, and then done or undone; when all of a batch are done, Find says whether the batch must be compared anew from its
+// first unit on, and if not, Copies what is known after it. It holds 16 bytes a fresh key. Keys that were found stay suspects for the life of the
+// watch. It is not safe for concurrent use.
+type Watch struct {
 	table   *table.Table
 	writes  []timeline.Instant
 	files   *table.Files
-	indexes []opened
+	indexes []Index
 	before  func(timeline.Instant) bool // what the indexes incorporate
 
 	suspects *diffing.Suspects
@@ -68,7 +71,16 @@ type watch struct {
 	records *mdt.MDT
 	scan    string // why the record index cannot answer; "": it can, or was not asked yet
 	opened  bool
-	stats   CopyStats
+	stats   Stats
+}
+
+var _ diffing.Fresh = (*Watch)(nil)
+
+// Index is an index whose postings tell of what the table can no longer.
+type Index struct {
+	State      *mdt.Index // what it knows of copies, and its name
+	View       *mdt.View
+	Generation *generation.Generation
 }
 
 // unitSeen is one unit of the batch.
@@ -109,77 +121,16 @@ const (
 	mostAsked = 1 << 18
 )
 
-// compare gathers a batch, again as long as copies of its keys come to light. It returns the copies that are known afterwards.
-func (l *look) compare(ctx context.Context, c cohort, indexes []opened, t *taken, limit int, observe func(done int)) ([]covered, *mdt.Copies, error) {
-	w, err := l.watch(ctx, c, indexes)
-	if err != nil {
-		return nil, nil, err
-	}
-	for {
-		w.reset()
-		if err := t.restart(); err != nil {
-			return nil, nil, err
-		}
-		done, stop := l.gather(ctx, c, indexes, w, t, limit, observe)
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
-		}
-		again, err := w.find(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		if again {
+// New returns the watch of indexes that stand at one place, which is what their state calls incorporated: before says which writes these are.
+// files are those of the table, writes all its data writes; neither is changed. It reads nothing.
+func New(t *table.Table, files *table.Files, writes []timeline.Instant, indexes []Index, before func(timeline.Instant) bool) *Watch {
+	w := &Watch{table: t, files: files, writes: writes, indexes: indexes, before: before, suspects: diffing.NewSuspects(), known: map[string]mdt.CopiedKey{}}
+	for _, x := range indexes {
+		if x.State.Copies == nil {
 			continue
 		}
-		in := map[string]bool{}
-		for _, d := range done {
-			in[d.instant.Requested] = true
-		}
-		known, err := w.copies(ctx, func(i timeline.Instant) bool { return in[i.Requested] || c.has(i) })
-		if err != nil {
-			return nil, nil, err
-		}
-		w.stats.Keys, w.stats.More = known.Duplicates(), w.more || known != nil && known.More
-		l.copies = w.stats
-		return done, known, stop
-	}
-}
-
-// compareUnit fills in the unit that is due next and compares it: together with later instants where a slice of its groups is gone, or one of
-// another group that holds copies of its keys (design, decision 12).
-func (l *look) compareUnit(ctx context.Context, src source, due []timeline.Instant, req *diffing.Request, w *watch, t *taken) ([]diffing.Result, error) {
-	for least := 1; ; {
-		req.Instants, req.Metas = nil, nil
-		if err := l.unit(ctx, src, due, least, req); err != nil {
-			return nil, err
-		}
-		w.begin(req)
-		t.begin(ctx, req)
-		results, err := diffing.Compare(ctx, src, *req)
-		if err == nil {
-			return results, nil
-		}
-		w.undo()
-		t.Reset()
-		if least = len(req.Instants) + 1; !errors.Is(err, diffing.ErrElsewhere) || least > len(due) {
-			return nil, held(req.Instants[0], err)
-		}
-	}
-}
-
-// watch returns the watch of a cohort, as its indexes' state knows copies.
-func (l *look) watch(ctx context.Context, c cohort, indexes []opened) (*watch, error) {
-	w := &watch{table: l.table, writes: l.writes, indexes: indexes, before: c.has, suspects: diffing.NewSuspects(), known: map[string]mdt.CopiedKey{}}
-	var err error
-	if w.files, err = l.table.Files(ctx); err != nil {
-		return nil, err
-	}
-	for _, x := range c.indexes {
-		if x.Copies == nil {
-			continue
-		}
-		w.more = w.more || x.Copies.More
-		for _, k := range x.Copies.Keys {
+		w.more = w.more || x.State.Copies.More
+		for _, k := range x.State.Copies.Keys {
 			w.known[k.Key] = k
 			for _, g := range k.Groups {
 				w.suspects.Add(w.suspects.Hash([]byte(k.Key)), table.Group{Partition: g.Partition, FileID: g.FileID})
@@ -187,19 +138,19 @@ func (l *look) watch(ctx context.Context, c cohort, indexes []opened) (*watch, e
 		}
 	}
 	w.suspects.All = w.more
-	w.reset()
-	return w, nil
+	w.restart()
+	return w
 }
 
-// reset forgets the units of an attempt.
-func (w *watch) reset() {
+// restart forgets the units of an attempt.
+func (w *Watch) restart() {
 	w.units, w.fresh, w.asked, w.lived, w.mark = nil, w.fresh[:0], nil, nil, 0
 	w.since = map[string]int{}
 	w.groups, w.numbers, w.found, w.learned = nil, map[table.Group]uint32{}, map[copyPlace]map[uint64]bool{}, map[copyOf]int{}
 }
 
-// begin makes a request one whose copies are watched. It is the next unit.
-func (w *watch) begin(req *diffing.Request) {
+// Begin makes a request one whose copies are watched. It is the next unit.
+func (w *Watch) Begin(req *diffing.Request) {
 	w.mark = len(w.fresh)
 	unit := len(w.units)
 	u := unitSeen{touched: map[table.Group]bool{}, instants: req.Instants}
@@ -215,7 +166,7 @@ func (w *watch) begin(req *diffing.Request) {
 }
 
 // suspect makes a key a suspect for the units that come.
-func (w *watch) suspect(key string, groups []table.Group, unit int) {
+func (w *Watch) suspect(key string, groups []table.Group, unit int) {
 	for _, g := range groups {
 		if p := (copyOf{w.suspects.Hash([]byte(key)), g}); w.suspects.Add(p.hash, g) {
 			w.learned[p] = unit
@@ -223,8 +174,8 @@ func (w *watch) suspect(key string, groups []table.Group, unit int) {
 	}
 }
 
-// undo takes back begin: the unit is not part of the batch.
-func (w *watch) undo() {
+// Undo takes back Begin: the unit is not part of the batch.
+func (w *Watch) Undo() {
 	w.Reset()
 	for _, i := range w.units[len(w.units)-1].instants {
 		delete(w.since, i.Requested)
@@ -233,7 +184,7 @@ func (w *watch) undo() {
 }
 
 // incorporated says whether a write is incorporated once a unit of the batch is.
-func (w *watch) incorporated(requested string, unit int) bool {
+func (w *Watch) incorporated(requested string, unit int) bool {
 	if w.write == nil {
 		w.write = make(map[string]timeline.Instant, len(w.writes))
 		for _, i := range w.writes {
@@ -249,7 +200,7 @@ func (w *watch) incorporated(requested string, unit int) bool {
 }
 
 // Add takes in a fresh key. It is a method of diffing.Fresh.
-func (w *watch) Add(key []byte, g table.Group) error {
+func (w *Watch) Add(key []byte, g table.Group) error {
 	n, ok := w.numbers[g]
 	if !ok {
 		n = uint32(len(w.groups))
@@ -267,15 +218,15 @@ func (w *watch) Add(key []byte, g table.Group) error {
 	return nil
 }
 
-// Reset forgets what was added since begin. It is a method of diffing.Fresh.
-func (w *watch) Reset() {
+// Reset forgets what was added since Begin. It is a method of diffing.Fresh.
+func (w *Watch) Reset() {
 	w.fresh = w.fresh[:w.mark]
 	unit := uint32(len(w.units) - 1)
 	w.asked = slices.DeleteFunc(w.asked, func(a askedKey) bool { return a.unit == unit })
 }
 
-// done takes in what a unit found, and looks its fresh keys up if there are many.
-func (w *watch) done(ctx context.Context, results []diffing.Result) error {
+// Done takes in what a unit found, and looks its fresh keys up if there are many.
+func (w *Watch) Done(ctx context.Context, results []diffing.Result) error {
 	if len(results) > 0 {
 		w.lived = append(w.lived, results[0].Copies...)
 		for _, c := range results[0].Copies {
@@ -288,8 +239,8 @@ func (w *watch) done(ctx context.Context, results []diffing.Result) error {
 	return w.ask(ctx)
 }
 
-// copies returns what the state is to know after the batch, whose instants are those for which in is true.
-func (w *watch) copies(ctx context.Context, in func(timeline.Instant) bool) (*mdt.Copies, error) {
+// Copies returns what the state is to know after the batch, whose instants are those for which in is true.
+func (w *Watch) Copies(ctx context.Context, in func(timeline.Instant) bool) (*mdt.Copies, Stats, error) {
 	now := maps.Clone(w.known)
 	var single []string
 	for _, c := range w.lived {
@@ -310,14 +261,16 @@ func (w *watch) copies(ctx context.Context, in func(timeline.Instant) bool) (*md
 	}
 	slices.Sort(single)
 	if err := w.settled(ctx, in, single, now); err != nil {
-		return nil, err
+		return nil, Stats{}, err
 	}
-	return mdt.NewCopies(slices.Collect(maps.Values(now)), w.more), nil
+	known := mdt.NewCopies(slices.Collect(maps.Values(now)), w.more)
+	w.stats.Keys, w.stats.More = known.Duplicates(), w.more || known != nil && known.More
+	return known, w.stats, nil
 }
 
 // settled drops keys of which one copy is left, unless the record index does not name it: then neither Hudi nor a later look-up would find
 // that copy.
-func (w *watch) settled(ctx context.Context, in func(timeline.Instant) bool, single []string, now map[string]mdt.CopiedKey) error {
+func (w *Watch) settled(ctx context.Context, in func(timeline.Instant) bool, single []string, now map[string]mdt.CopiedKey) error {
 	if len(single) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package indexer
+package copies
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 )
 
 // ask looks the waiting keys up in the record index, as of before the batch.
-func (w *watch) ask(ctx context.Context) error {
+func (w *Watch) ask(ctx context.Context) error {
 	for len(w.asked) > 0 && w.scan == "" {
 		n := min(len(w.asked), askBatch)
 		keys := make([]string, n)
@@ -40,7 +40,7 @@ func (w *watch) ask(ctx context.Context) error {
 }
 
 // lookUp asks the record index as of the instants for which in is true. Where it cannot answer, w.scan says why.
-func (w *watch) lookUp(ctx context.Context, in func(timeline.Instant) bool, keys []string) (map[string]mdt.Location, error) {
+func (w *Watch) lookUp(ctx context.Context, in func(timeline.Instant) bool, keys []string) (map[string]mdt.Location, error) {
 	if !w.opened {
 		m, err := mdt.Open(ctx, w.table.Store)
 		switch {
@@ -78,12 +78,12 @@ func (w *watch) lookUp(ctx context.Context, in func(timeline.Instant) bool, keys
 }
 
 // earlier says whether a unit of the batch before this one touched a group.
-func (w *watch) earlier(unit uint32, g table.Group) bool {
+func (w *Watch) earlier(unit uint32, g table.Group) bool {
 	return slices.ContainsFunc(w.units[:unit], func(u unitSeen) bool { return u.touched[g] })
 }
 
 // note remembers that a group held a copy, before the batch or after an earlier unit, of a key that a unit put elsewhere.
-func (w *watch) note(unit uint32, g table.Group, hash uint64) {
+func (w *Watch) note(unit uint32, g table.Group, hash uint64) {
 	if w.units[unit].touched[g] && !w.earlier(unit, g) {
 		return
 	}
@@ -94,9 +94,9 @@ func (w *watch) note(unit uint32, g table.Group, hash uint64) {
 	w.found[p][hash] = true
 }
 
-// find looks for the copies of the batch's fresh keys, and reports whether it found any that the comparison did not know of:
-// then the batch must be compared anew.
-func (w *watch) find(ctx context.Context) (bool, error) {
+// Find looks for the copies of the batch's fresh keys, and reports whether it found any that the comparison did not know of:
+// then all its units are forgotten, and the batch must be compared anew. Kinds as those of reading the table.
+func (w *Watch) Find(ctx context.Context) (bool, error) {
 	if err := w.ask(ctx); err != nil {
 		return false, err
 	}
@@ -130,12 +130,13 @@ func (w *watch) find(ctx context.Context) (bool, error) {
 	}
 	if grew {
 		w.stats.Again++
+		w.restart()
 	}
 	return grew, nil
 }
 
 // of returns the units that put a key somewhere.
-func (w *watch) of(hash uint64) []freshKey {
+func (w *Watch) of(hash uint64) []freshKey {
 	from := sort.Search(len(w.fresh), func(i int) bool { return w.fresh[i].hash >= hash })
 	to := from
 	for to < len(w.fresh) && w.fresh[to].hash == hash {
@@ -145,7 +146,7 @@ func (w *watch) of(hash uint64) []freshKey {
 }
 
 // twice notes keys that two units put into different groups.
-func (w *watch) twice() {
+func (w *Watch) twice() {
 	for i := 0; i < len(w.fresh); {
 		same := w.of(w.fresh[i].hash)
 		for j, later := range same {
@@ -161,7 +162,7 @@ func (w *watch) twice() {
 
 // still returns which of the keys found in a group live outside the unit's groups when it has ended, and where. A group which no earlier unit
 // of the batch touched is as it was before; a key of any other may have been moved, to any group that those touched.
-func (w *watch) still(ctx context.Context, p copyPlace) (map[table.Group]map[uint64]bool, error) {
+func (w *Watch) still(ctx context.Context, p copyPlace) (map[table.Group]map[uint64]bool, error) {
 	places, u := map[table.Group]bool{p.group: true}, w.units[p.unit]
 	changed := w.earlier(p.unit, p.group)
 	if changed {
@@ -188,7 +189,7 @@ func (w *watch) still(ctx context.Context, p copyPlace) (map[table.Group]map[uin
 }
 
 // holding returns which keys a slice holds; all of them if it is gone.
-func (w *watch) holding(ctx context.Context, s table.Slice, hashes map[uint64]bool) (map[uint64]bool, error) {
+func (w *Watch) holding(ctx context.Context, s table.Slice, hashes map[uint64]bool) (map[uint64]bool, error) {
 	there := map[uint64]bool{}
 	err := w.table.ScanKeys(ctx, s, func(key string) bool { return hashes[w.suspects.Hash([]byte(key))] }, func(r table.Row) error {
 		there[w.suspects.Hash([]byte(r.Key))] = true
@@ -202,7 +203,7 @@ func (w *watch) holding(ctx context.Context, s table.Slice, hashes map[uint64]bo
 
 // scanTable looks for the fresh keys in the key columns of all groups as they were before the batch. Of a group that can no longer be read the
 // indexes' postings are asked.
-func (w *watch) scanTable(ctx context.Context) error {
+func (w *Watch) scanTable(ctx context.Context) error {
 	gone, units := map[table.Group]bool{}, map[uint32]bool{}
 	for _, k := range w.fresh {
 		units[k.unit] = true
@@ -241,24 +242,24 @@ func (w *watch) scanTable(ctx context.Context) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	for _, o := range w.indexes {
-		err := o.gen.Postings(ctx, o.view, func(p generation.Posting) error {
+	for _, x := range w.indexes {
+		err := x.Generation.Postings(ctx, x.View, func(p generation.Posting) error {
 			if g := (table.Group{Partition: p.Locator.Partition, FileID: p.Locator.FileID}); gone[g] {
 				w.noteAll(p.Key, g)
 			}
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("look for copies of record keys in index %s: %w", o.index.Name, err)
+			return fmt.Errorf("look for copies of record keys in index %s: %w", x.State.Name, err)
 		}
 	}
 	return nil
 }
 
-func (w *watch) isFresh(key string) bool { return len(w.of(w.suspects.Hash([]byte(key)))) > 0 }
+func (w *Watch) isFresh(key string) bool { return len(w.of(w.suspects.Hash([]byte(key)))) > 0 }
 
 // noteAll notes a group as a place of a key for every unit that put it elsewhere.
-func (w *watch) noteAll(key string, g table.Group) {
+func (w *Watch) noteAll(key string, g table.Group) {
 	hash := w.suspects.Hash([]byte(key))
 	for _, k := range w.of(hash) {
 		w.note(k.unit, g, hash)
