@@ -1,4 +1,4 @@
-package indexer_test
+package copies_test
 
 import (
 	"testing"
@@ -7,24 +7,16 @@ import (
 	"tidemark/generation"
 	"tidemark/indexer"
 	"tidemark/indexer/copies"
+	"tidemark/indexer/indexertest"
 	"tidemark/internal/hudi/mdt"
-	"tidemark/internal/testkit"
 )
 
 // Hudi's record index missed a key once, so the table holds it in two file groups. The record index itself tells where the first copy is, so no
 // file group is scanned; the state knows both.
 func TestCopiesByTheRecordIndex(t *testing.T) {
 	t.Parallel()
-	p := place(t, "keys_unicode")
-	steps := testkit.Oracle(t, "keys_unicode")
-	first := earliest(t, p, steps)
-	var last string
-	for _, i := range steps[first].Instants {
-		if write(i.Action) {
-			last = i.Requested
-		}
-	}
-	create(t, p, generation.CreateRequest{Column: "embedding", AsOf: last}, map[string]string{"vector.num_clusters": "4"})
+	p := mdt.Inside(indexertest.Store(t, "keys_unicode"))
+	indexertest.Create(t, p, generation.CreateRequest{Column: "embedding", AsOf: indexertest.EarliestInstant(t, p)}, map[string]string{"vector.num_clusters": "4"})
 	var total copies.Stats
 	found := false
 	for {
