@@ -81,7 +81,7 @@ func damaged(w timeline.Instant, why string) *fallen {
 }
 
 // ours finds that the metadata table's timeline has lost a commit of ours: its readers, and Hudi's services, no longer know the files.
-// A restore of the table takes commits of ours off that timeline, whatever they cover, and leaves their files (protocol 10, row 5): they stay in
+// A restore of the table takes commits of ours off that timeline, whatever they cover, and leaves their files (docs/format/commit.md, Fold): they stay in
 // use, and what the restore undid is told by the table's own timeline.
 func (g standing) ours(ctx context.Context, x *mdt.Index) (*fallen, error) {
 	return g.oursOn(ctx, x, true)

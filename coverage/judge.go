@@ -13,7 +13,7 @@ import (
 	"tidemark/timeline"
 )
 
-// Verdict is what an index covers of the newest snapshot, decided on sets (design, decision 9; protocol 0.2).
+// Verdict is what an index covers of the newest snapshot, decided on sets (design, decision 9).
 type Verdict struct {
 	// Fresh is true only if exactly the completed data writes of the snapshot are incorporated, none has vanished, every
 	// restore and rollback is dealt with, and what is archived lies at or below the frontier.

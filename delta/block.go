@@ -47,12 +47,12 @@ func (s BlockShape) factors() int {
 // Posting is a row ready to be packed.
 type Posting struct {
 	RecordKey string
-	Locator   Locator
-	Code      rabitq.Code
+	Locator   Locator     // where the row was when the block was packed; its position is at least 0
+	Code      rabitq.Code // relative to the cluster's centroid, of the block's Dim and Bits; NewBlock copies it
 }
 
 // SortPostings puts the postings of one segment in packing order: file id, row position, record key, strings by
-// UTF-16 units (format section 5); the partition decides between equal file ids of one position and key.
+// UTF-16 units (docs/format/posting-block.md); the partition decides between equal file ids of one position and key.
 func SortPostings(rows []Posting) {
 	slices.SortFunc(rows, func(a, b Posting) int {
 		return cmp.Or(

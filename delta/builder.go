@@ -49,7 +49,7 @@ func (b *Builder) Net(c *Change) (Net, error) {
 
 // Records hands on what a key's net change writes, and what each record adds to the counters of its cluster: a posting delta for a row
 // that is in the index afterwards, a tombstone at the old place of one that left or moved to another cluster. It follows the
-// table of format section 6, with the correction marked there: a tombstone only where the old key differs from the new one.
+// table of docs/format/posting-delta.md, What a change of a row writes: a tombstone only where the old key differs from the new one.
 func (b *Builder) Records(key string, n *Net, fn func(r KV, cluster int, add Counters) error) error {
 	gone := func(cluster int) error {
 		t := &Tombstone{DeleteInstant: n.Instant, DeleteReason: ReasonManual}

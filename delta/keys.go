@@ -7,7 +7,7 @@ import (
 	"tidemark/internal/storage"
 )
 
-// Family is the kind of an index key (format section 1). Posting blocks and posting deltas share the tag
+// Family is the kind of an index key (docs/format/keys.md). Posting blocks and posting deltas share the tag
 // byte 0x10 and are told apart by the block id.
 type Family uint8
 

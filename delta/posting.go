@@ -7,7 +7,7 @@ import (
 	"tidemark/internal/vector/rabitq"
 )
 
-// NewPosting returns the posting delta of one row. The vector's norm is set for every metric (format section 12).
+// NewPosting returns the posting delta of one row. The vector's norm is set for every metric (docs/format/posting-delta.md).
 // The delta owns its code bytes.
 func NewPosting(recordKey string, at Locator, code rabitq.Code) *PostingDelta {
 	norm := code.F.VectorNorm

@@ -19,7 +19,7 @@ const QuantizerType = "IVF_RABITQ"
 // ReasonManual is the reason of the tombstones this program writes.
 const ReasonManual = "MANUAL"
 
-// Branch indexes of the union field VectorIndexMetadata (format section 2); 0 is null.
+// Branch indexes of the union field VectorIndexMetadata (docs/format/records.md); 0 is null.
 const (
 	branchActiveManifest = iota + 1
 	branchManifest
@@ -45,7 +45,7 @@ type ActiveManifest struct {
 	ActiveGeneration *int32 // nil before the first activation and after a drop
 }
 
-// Manifest describes one generation (format sections 2.1 and 12).
+// Manifest describes one generation (docs/format/records.md).
 type Manifest struct {
 	IndexVersion       int32
 	GenerationID       string // decimal
@@ -93,7 +93,7 @@ type Centroids struct {
 	ClusterRadii  []byte // float32 little-endian each
 }
 
-// PostingBlock is a packed block of postings (format section 3.1); BlockView reads it.
+// PostingBlock is a packed block of postings (docs/format/posting-block.md); BlockView reads it.
 type PostingBlock struct {
 	BlockFormatVersion int32
 	NumVectors         int32
@@ -109,7 +109,7 @@ type PostingBlock struct {
 	RecordKeyBytes     []byte
 }
 
-// PostingDelta is one posting under its own key (format section 3.2).
+// PostingDelta is one posting under its own key (docs/format/posting-delta.md).
 type PostingDelta struct {
 	RecordKey       string
 	BinaryCode      []byte // sign code, then level-packed extended code

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// rowsPerSegment is how many postings of a cluster one segment is meant for (format section 5).
+	// rowsPerSegment is how many postings of a cluster one segment is meant for (docs/format/keys.md, Where a key lies).
 	rowsPerSegment = 100_000
 	// MaxSegments is the largest number of segments of a cluster.
 	MaxSegments = 64
@@ -83,7 +83,7 @@ func VectorsPerBlock(dim, bitsTotal int, vectorNorm bool) int {
 }
 
 // FileGroup returns the physical file group, 0 to n-1, that holds a logical key: postings of a cluster
-// together, everything else by the hash of the key's bytes (format section 5). A cluster number that is negative
+// together, everything else by the hash of the key's bytes (docs/format/keys.md, Where a key lies). A cluster number that is negative
 // as a Java int is placed by the hash of its nine-byte prefix, as the golden cases show.
 func FileGroup(key []byte, n int) int {
 	if n <= 1 {

@@ -19,7 +19,7 @@ import (
 var SchemaJSON string
 
 // CheckSchema refuses a writer's schema that is not layout A: both are compared in Avro's parsing canonical form, meta
-// fields left out (format section 2). Files of another layout can be decoded but must not be added to.
+// fields left out (docs/format/records.md). Files of another layout can be decoded but must not be added to.
 func CheckSchema(text string) error {
 	if text == SchemaJSON {
 		return nil

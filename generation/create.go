@@ -21,25 +21,25 @@ import (
 
 // Result says what a bootstrap built.
 type Result struct {
-	Index       string
-	Generation  uint32
+	Index       string           // its name
+	Generation  uint32           // number of the one that was built
 	Baseline    timeline.Instant // newest data write of the snapshot
 	Frontier    mdt.Frontier     // zero if there is none yet
 	HeldBy      string           // requested time of the instant that holds the frontier; "" if none
 	Rows        int64            // postings
-	Unindexable Unindexable
-	Duplicates  Duplicates
+	Unindexable Unindexable      // rows without a posting, by why
+	Duplicates  Duplicates       // record keys that occur more than once
 	Clusters    int
-	Blocks      int
-	Deltas      int // rows that live in logs
-	FileGroups  int
-	Options     map[string]string
-	Warnings    []string
-	Built       string // id of the commit with all records
-	Activated   string // id of the commit that made it visible
+	Blocks      int               // posting blocks
+	Deltas      int               // rows that live in logs
+	FileGroups  int               // physical ones, of the index
+	Options     map[string]string // all of them, defaults too
+	Warnings    []string          // sentences for the operator
+	Built       string            // id of the commit with all records
+	Activated   string            // id of the commit that made it visible
 }
 
-// Create builds an index at one snapshot and activates it (protocol 0.7): read, train, assign, encode without the
+// Create builds an index at one snapshot and activates it (docs/format/commit.md): read, train, assign, encode without the
 // lease; one commit with every record and state BUILDING; all of them read back and compared; one commit that flips
 // manifest and pointer to ACTIVE. A refusal writes nothing. An attempt that was interrupted stays invisible; running
 // Create again takes a new number and retires its files. The caller must not hold the lease.
@@ -112,7 +112,7 @@ func checkFree(st *mdt.State, index string) error {
 }
 
 // leftGeneration returns the highest generation number in files of ours that a lost state left behind, 0 if there are
-// none: numbers are not used again (protocol 0.2). A file that cannot be read says nothing and is swept later.
+// none: numbers are not used again (docs/format/state.md). A file that cannot be read says nothing and is swept later.
 func leftGeneration(ctx context.Context, place mdt.Place, index string) (uint32, error) {
 	infos, err := place.Store.List(ctx, place.File(mdt.PartitionDir(index)))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -308,7 +308,7 @@ func (b *bootstrap) records(id string) ([]FileRecords, error) {
 	return files, nil
 }
 
-// timestamp is what records carry for a time: the digits of the commit's id as a number (format section 12).
+// timestamp is what records carry for a time: the digits of the commit's id as a number (docs/format/records.md).
 func timestamp(id string) (int64, error) {
 	ts, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {

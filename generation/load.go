@@ -139,7 +139,7 @@ func centroidRecords(ctx context.Context, view *mdt.View, m *delta.Manifest, num
 }
 
 // readStats fills in segments and counters. A cluster without a record has one segment and no counts: another writer
-// leaves empty clusters out (format section 3.3).
+// leaves empty clusters out (docs/format/records.md).
 func (g *Generation) readStats(ctx context.Context, view *mdt.View) error {
 	g.Segments, g.Counters = make([]int, g.K), make([]delta.Counters, g.K)
 	for i := range g.Segments {

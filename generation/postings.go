@@ -17,7 +17,7 @@ type Posting struct {
 	Cluster int
 	Segment int
 	Locator delta.Locator
-	// Binary is the code in the delta form: sign code, then packed levels (format section 3.2). Owned by the callee.
+	// Binary is the code in the delta form: sign code, then packed levels (docs/format/posting-delta.md). Owned by the callee.
 	Binary  []byte
 	Factors rabitq.Factors
 	// Packed says that the posting stands in a block; else it is a delta.

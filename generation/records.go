@@ -19,7 +19,7 @@ const (
 	chunkBytes = 1 << 20
 	// chunkOverhead is room for the three length prefixes of a chunk.
 	chunkOverhead = 32
-	// factorVersion is the only version of the factor formulas (format section 4.5).
+	// factorVersion is the only version of the factor formulas (docs/format/rabitq.md, Factors).
 	factorVersion = 1
 )
 
@@ -79,7 +79,7 @@ func readCentroids(m *delta.Manifest, chunks []*delta.Centroids) (centroids, rad
 	if k != int(m.NumClusters) {
 		return bad("%d clusters, the manifest says %d", k, m.NumClusters)
 	}
-	// An empty checksum comes from another writer, whose single chunk has none (format section 11, row 6).
+	// An empty checksum comes from another writer, whose single chunk has none.
 	if s := m.CentroidChecksum; s != nil && *s != "" && *s != hex.EncodeToString(sum.Sum(nil)) {
 		return bad("checksum does not match")
 	}
@@ -99,7 +99,7 @@ func readCentroids(m *delta.Manifest, chunks []*delta.Centroids) (centroids, rad
 	return centroids, radii, nil
 }
 
-// newManifest fills in everything that is known before the commit's times are (format section 12).
+// newManifest fills in everything that is known before the commit's times are (docs/format/records.md).
 func newManifest(o Options, number uint32, column string, dim int) *delta.Manifest {
 	m := &delta.Manifest{
 		IndexVersion: delta.IndexVersion, GenerationID: strconv.FormatUint(uint64(number), 10), State: delta.StateBuilding,

@@ -18,7 +18,7 @@ import (
 // commitAttempts bounds how often a commit is tried again because the state moved under it.
 const commitAttempts = 5
 
-// write makes the two commits of protocol 0.7 under the lease. Nothing is written before this point. An attempt that
+// write makes the two commits of a bootstrap (docs/format/commit.md) under the lease. Nothing is written before this point. An attempt that
 // failed is taken out of use again; one that was killed stays BUILDING, invisible, until the next one.
 func (b *bootstrap) write(ctx context.Context) (err error) {
 	if err := b.c.Acquire(ctx); err != nil {

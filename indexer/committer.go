@@ -85,7 +85,7 @@ func (c Committer) Commit(ctx context.Context, b generation.Batch) (string, erro
 // minWait keeps a loop of waits from spinning where the store's clock is behind ours.
 const minWait = 200 * time.Millisecond
 
-// commit is the sink's Commit that waits while no id may be taken (protocol 0.5).
+// commit is the sink's Commit that waits while no id may be taken (docs/format/commit.md, Ids without a clock).
 func (c Committer) commit(ctx context.Context, b sink.Batch) (string, error) {
 	for {
 		id, err := c.Sink.Commit(ctx, b)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// foldEvery is after how many commits of ours their logs are folded into base files (protocol 0.6).
+	// foldEvery is after how many commits of ours their logs are folded into base files (docs/format/commit.md, Fold).
 	foldEvery = 10
 	// foldWrites is how many writes a timeline has at least before its middle says anything about its archiver: Hudi keeps 20 to 30
 	// unless told otherwise, and takes a third at once.

@@ -13,7 +13,7 @@ import (
 )
 
 // recheck returns the check that the sink makes right before a commit point, and again when a successor
-// finishes a commit (protocol 0.3 step 5): on the timeline as it is now, nothing that the state is about to call
+// finishes a commit (docs/format/commit.md, Steps and crashes, step 5): on the timeline as it is now, nothing that the state is about to call
 // incorporated has gone, and every frontier that moves may stand where it goes. A frontier that does not move is
 // not judged: a write with an old requested time may appear after it (decision 8 keeps it where it is), and that
 // must not stop the commits after it from being covered. storage.ErrStale: throw the batch away and redo it.

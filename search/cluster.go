@@ -66,7 +66,7 @@ type deltas struct {
 }
 
 // add appends the planes of a binaryCode, which has the length of the shape: the sign code, then levels of bits−1 bits as a stream, the
-// lowest bit first (vector-index format, section 3.2). A level's highest bit is in the first plane.
+// lowest bit first (docs/format/posting-delta.md). A level's highest bit is in the first plane.
 func (d *deltas) add(shape delta.BlockShape, key string, r *delta.PostingDelta) {
 	levels, width := shape.Bits-1, rabitq.RowBytes(shape.Dim)
 	d.keys, d.locators = append(d.keys, []byte(key)), append(d.locators, r.Locator())

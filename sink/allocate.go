@@ -9,7 +9,7 @@ import (
 	"tidemark/timeline"
 )
 
-// Limits of protocol 0.5. The time generator of every writer waits 200 ms inside its lock, so the milliseconds just after a
+// Limits of the sequence (docs/format/commit.md, Ids without a clock). The time generator of every writer waits 200 ms inside its lock, so the milliseconds just after a
 // data-table time are free; once the newest file is old, no writer can produce the values of the next seconds any more.
 const (
 	youngFile   = 10 * time.Second
@@ -20,7 +20,7 @@ const (
 	minNewestID = "0001"
 )
 
-// seen is what 0.5 needs to know about the data table.
+// seen is what the sequence needs to know about the data table.
 type seen struct {
 	newest string                 // newest requested or completion time of a completed instant; "" = none
 	file   time.Time              // newest modification time of a file of its timeline
@@ -37,7 +37,7 @@ func notice(st *mdt.State, newest string) {
 	}
 }
 
-// allocate takes the next id and completion time from the one growing sequence of protocol 0.5 and records them in st.
+// allocate takes the next id and completion time from the one growing sequence (docs/format/commit.md, Ids without a clock) and records them in st.
 // *WaitError when a limit forbids it now.
 func allocate(st *mdt.State, in seen) (id, completion string, err error) {
 	notice(st, in.newest)

@@ -63,7 +63,7 @@ const commitBudget = 5 * time.Minute
 // errTaken says that a time or a name of this attempt is someone else's; another id helps.
 var errTaken = fmt.Errorf("name or time is taken: %w", storage.ErrStale)
 
-// Commit makes the batch visible as one deltacommit and returns its id (protocol 0.3, steps 1 and 3 to 8). It blocks until
+// Commit makes the batch visible as one deltacommit and returns its id (docs/format/commit.md, Steps and crashes, steps 1 and 3 to 8). It blocks until
 // it is visible to our readers or certainly not. ErrStale: nothing is visible; reload the state and redo. *WaitError: no id
 // may be taken now. ErrLeaseLost, ErrHandedOver, ErrNoMDT, ErrFilesGone: stop. After any other error the outcome is
 // settled by the next Commit or Acquire, of this or another process.

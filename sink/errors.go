@@ -46,7 +46,7 @@ func (e *LeaseError) Error() string {
 // Unwrap returns storage.ErrRefused.
 func (e *LeaseError) Unwrap() error { return storage.ErrRefused }
 
-// WaitError says that no id may be allocated now (protocol 0.5).
+// WaitError says that no id may be allocated now (docs/format/commit.md, Ids without a clock).
 type WaitError struct {
 	// Until is when to try again, by the store's clock; zero when only the next commit of the table helps.
 	Until time.Time

@@ -17,7 +17,7 @@ import (
 )
 
 // Fold is one fold as its caller describes it: the log files of each file group and its base file become one new base file, the newest
-// record of each key (protocol 0.6). Readers get the same records before and after.
+// record of each key (docs/format/commit.md, Fold). Readers get the same records before and after.
 type Fold struct {
 	// Revision is as in Batch.
 	Revision int64

@@ -11,7 +11,7 @@ import (
 	"tidemark/internal/storage"
 )
 
-// Acquire takes the lease, ends what a killed owner left (R1, R2), sweeps leftovers, and starts the renewal in the
+// Acquire takes the lease, ends what a killed owner left (R1, R2 of docs/format/commit.md), sweeps leftovers, and starts the renewal in the
 // background, which Release ends. A second Acquire renews and recovers again. *LeaseError when another owner holds the
 // lease; ErrNotFound when there is no state and Config.Create is not set; ErrWeakStore when the store must not be written.
 // When recovery fails the lease is given back.

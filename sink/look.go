@@ -316,7 +316,7 @@ func dirs(st *mdt.State) []string {
 }
 
 // archived says whether an instant is in the MDT's archived timeline. Hudi's archiver of a metadata table never passes the earliest instant on the
-// data table's active timeline (protocol 1.4): what lies above that is not archived, and the archive is not asked.
+// data table's active timeline (docs/format/commit.md, Fold): what lies above that is not archived, and the archive is not asked.
 func (s *Sink) archived(ctx context.Context, l *look, requested string) (bool, error) {
 	if earliest := l.data.Earliest(); earliest != "" && requested > earliest {
 		return false, nil

@@ -14,7 +14,7 @@ import (
 // abortTime bounds taking back a batch after the caller's context ended.
 const abortTime = 10 * time.Second
 
-// recover settles the intent that is in the state, if any: R1 for STAGING, R2 for COMMITTING. Being taken back is a success
+// recover settles the intent that is in the state, if any: R1 for STAGING, R2 for COMMITTING (docs/format/commit.md). Being taken back is a success
 // here. The lease is held.
 func (s *Sink) recover(ctx context.Context) error {
 	st, _, err := s.read(ctx)

@@ -17,7 +17,7 @@ var strategies = map[string]MergeMode{
 	"ce9acb64-bde0-424c-9b91-f6ebba25356d": CommitTimeOrdering,
 }
 
-// inferMergeMode follows the spec's section 7.2: version 9 trusts the stored mode, version 8 also strategy and payload, and
+// inferMergeMode settles the merge mode: version 9 trusts the stored mode, version 8 also strategy and payload, and
 // version 6 has the payload class only. Event time without an ordering field acts as commit time.
 func (p *Properties) inferMergeMode() MergeMode {
 	mode := MergeMode(upper(p.get("", "hoodie.record.merge.mode")))

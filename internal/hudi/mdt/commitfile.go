@@ -24,7 +24,7 @@ var commitSchema string
 
 const syncLength = 16
 
-// CommitFile returns the bytes of the completed deltacommit (protocol 0.4). Write stats are an empty map and never null; the extra
+// CommitFile returns the bytes of the completed deltacommit (docs/format/commit.md, The commit file). Write stats are an empty map and never null; the extra
 // metadata has keys of ours only and never "schema", which readers of other partitions would take for theirs. The sync marker is a
 // checksum of the id and of what lies between the two markers, so equal arguments give equal bytes and CheckCommitFile finds a changed one.
 func CommitFile(id string, epoch int64, files []DataFile, covered []CoveredInstant) ([]byte, error) {
@@ -96,7 +96,7 @@ func LeastCommitFile() int64 { return int64(len(commitHeader()) + 2*syncLength) 
 
 // CheckCommitFiles reads the commit files of ours on the active timeline of the metadata table from the one on that built the index's active
 // generation: all that an index is made of. Older ones, such as those of an index that was dropped, are not looked at: nothing depends on
-// them. Ours are those that completed a millisecond after they were requested, which no clock gives (protocol 0.5), and all that the state names.
+// them. Ours are those that completed a millisecond after they were requested, which no clock gives (docs/format/commit.md, Ids without a clock), and all that the state names.
 // A damaged one is ErrCorrupt, naming it. One that is not there may be archived, and is for the caller to look for.
 func CheckCommitFiles(ctx context.Context, p Place, st *State, index string) error {
 	needed := map[string]bool{}

@@ -21,12 +21,12 @@ type Place struct {
 	Table string
 }
 
-// Inside returns the Place inside a table (protocol 0.2).
+// Inside returns the Place inside a table (docs/format/state.md).
 func Inside(st storage.Store) Place {
 	return Place{Store: st, StateDir: ".hoodie/.tidemark", MDTDir: ".hoodie/metadata"}
 }
 
-// Beside returns the Place of the indexes of a table that is only read (protocol 0.11). base is its canonical base path.
+// Beside returns the Place of the indexes of a table that is only read (design, decision 3). base is its canonical base path.
 func Beside(st *mount.Store, base string) Place {
 	return Place{Store: st, StateDir: mount.Dir, MDTDir: mount.Dir + "/metadata", Table: base}
 }
@@ -66,12 +66,12 @@ const TokenPrefix = "7427-"
 // FileID names a physical file group of an index as Hudi's file-group naming does.
 func FileID(group int) string { return fmt.Sprintf("vector-index-%04d-0", group) }
 
-// LogName is the file name of a log file of ours (protocol section 2).
+// LogName is the file name of a log file of ours (docs/format/commit.md, Files of a commit).
 func LogName(group int, id, token string) string {
 	return "." + FileID(group) + "_" + id + ".log.1_" + token
 }
 
-// BaseName is the file name of a base file of ours (protocol section 2).
+// BaseName is the file name of a base file of ours (docs/format/commit.md, Files of a commit).
 func BaseName(group int, id, token string) string {
 	return FileID(group) + "_" + token + "_" + id + ".hfile"
 }

@@ -20,7 +20,7 @@ import (
 // StateFormat is the version of state.json that this code reads and writes. Any other is refused.
 const StateFormat = 1
 
-// State is the content of state.json: one object per table, all its indexes together (protocol 0.2). It is the only
+// State is the content of state.json: one object per table, all its indexes together (docs/format/state.md). It is the only
 // truth about which of our files are visible to our readers. Only sink writes it. docs/format/state.md describes it.
 type State struct {
 	Format int `json:"format"`
@@ -52,7 +52,7 @@ type State struct {
 	Restores map[string]string `json:"restores,omitempty"` // requested → completed of restores and rollbacks dealt with
 	Degraded []DegradedGroup   `json:"degraded,omitempty"` // file groups whose dead rows are unknown
 	// Refold says that every file group is to be folded, with or without logs: a restore took deltacommits of ours off the metadata
-	// table's timeline, so that its other readers do not accept the files of that time (protocol 0.8).
+	// table's timeline, so that its other readers do not accept the files of that time (docs/format/commit.md, Fold).
 	Refold  bool        `json:"refold,omitempty"`
 	Archive SeenArchive `json:"archive,omitzero"`
 

@@ -8,7 +8,7 @@ import (
 )
 
 // ProbeOrder returns the ids of the nprobes centroids nearest to q (all of them if there are fewer), nearest first by the
-// float64 distance, lower id first on ties (vector-index format, section 5). centroids holds k rows of d components, q
+// float64 distance, lower id first on ties (design, decision 19). centroids holds k rows of d components, q
 // has d components.
 func ProbeOrder(m kernel.Metric, centroids []float32, k, d int, q []float32, nprobes int) []int {
 	return nearest(m, centroids[:k*d], k, q, min(max(0, nprobes), k))

@@ -83,16 +83,6 @@ func SquaredNorm64[T Scalar](a []T) float64 {
 	return sum
 }
 
-// Distance32 is the routing distance (vector-index format, section 5, flat nearest): float64 sums rounded to float32
-// at the end; L2 with the square root. a and b have the same length.
-func Distance32(m Metric, a, b []float32) float32 {
-	d := Distance64(m, a, b)
-	if m == L2 {
-		d = math.Sqrt(d)
-	}
-	return float32(d)
-}
-
 // cosineDistance divides by the product of the two roots, not by the root of the product: the last bits differ, and
 // the stored routing depends on them.
 func cosineDistance(dot, normA, normB float64) float64 {

@@ -9,7 +9,7 @@ import (
 // Element is the type of a vector column's components.
 type Element int
 
-// The element types of a VECTOR column (vector-index format, section 9). The zero value is FLOAT, which is also what a
+// The element types of a VECTOR column (docs/format/basefile.md). The zero value is FLOAT, which is also what a
 // missing elementType property means.
 const (
 	// Float is a little-endian float32.
@@ -57,7 +57,7 @@ func (e Element) Width() int {
 	return 4
 }
 
-// ToFloat32 converts stored bytes to float32 components (vector-index format, section 4.7): FLOAT as is, DOUBLE
+// ToFloat32 converts stored bytes to float32 components: FLOAT as is, DOUBLE
 // rounded to nearest, INT8 widened. It reports false, and leaves dst alone, if raw is not exactly len(dst) elements.
 func ToFloat32(dst []float32, raw []byte, el Element) bool {
 	if len(raw) != len(dst)*el.Width() {

@@ -52,7 +52,7 @@ func (m Metric) String() string {
 	return fmt.Sprintf("metric(%d)", int(m))
 }
 
-// Manifest is the name that a generation's manifest stores (vector-index format, section 3.3).
+// Manifest is the name that a generation's manifest stores (docs/format/records.md).
 func (m Metric) Manifest() string {
 	switch m {
 	case L2:

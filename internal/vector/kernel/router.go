@@ -37,7 +37,7 @@ func NewRouter(m Metric, centroids []float32, k, d int) *Router {
 
 func (r *Router) row(c int) []float32 { return r.rows[c*r.d : (c+1)*r.d] }
 
-// Nearest is the flat nearest centroid (vector-index format, section 5): smallest float32 metric distance, lowest id
+// Nearest is the flat nearest centroid: smallest float32 metric distance, lowest id
 // wins ties (design, decision 19). v has d components. With no centroids, or if no distance is a number, id is −1 and
 // the distance NaN.
 func (r *Router) Nearest(v []float32) (id int, dist float32) {

@@ -2,7 +2,7 @@ package rabitq
 
 import "encoding/binary"
 
-// Factors are the float32 numbers stored beside a code (vector-index format, section 4.5). They do not depend on the
+// Factors are the float32 numbers stored beside a code (docs/format/rabitq.md, Factors). They do not depend on the
 // metric.
 type Factors struct {
 	// FAdd1 and FAddEx are ⟨Rc, r⟩, for the sign code and for the full code.
@@ -43,7 +43,7 @@ func ExtendedBytes(dim, bits int) int { return (dim*(bits-1) + 7) / 8 }
 func DeltaBytes(dim, bits int) int { return SignBytes(dim) + ExtendedBytes(dim, bits) }
 
 // DeltaBinary appends the binaryCode of a posting delta: the sign code, then the levels as a little-endian bit stream
-// (vector-index format, sections 3.2 and 4.4).
+// (docs/format/rabitq.md, Layout).
 func DeltaBinary(dst []byte, c Code) []byte {
 	dst = append(dst, c.Sign...)
 	width := c.Bits - 1

@@ -1,5 +1,5 @@
 // Package rabitq owns the RaBitQ codes of posting blocks and deltas: the seeded rotation, the encoder for 1 to 8 bits, the
-// factors stored beside a code, and the estimates made from both (vector-index format, section 4).
+// factors stored beside a code, and the estimates made from both (docs/format/rabitq.md).
 //
 // It refuses to own clusters, keys, records and block framing. It may import internal/vector/kernel and nothing else of
 // the project.

@@ -8,7 +8,7 @@ import (
 	"tidemark/internal/vector/simd"
 )
 
-// Constants of factor version 1 (vector-index format, section 4.5). The manifest records them.
+// Constants of factor version 1 (docs/format/rabitq.md, Factors). The manifest records them.
 const (
 	Kappa     = 1.9  // half-width of the bound in standard deviations
 	GMin      = 1e-3 // smallest quality of the sign code that is used
@@ -149,7 +149,7 @@ func (c *Code) degenerate(rn float32, v []float32) bool {
 // not used.
 func positive(x float32) byte { return byte(-int64(int32(math.Float32bits(x))) >> 63 & 1) }
 
-// factors computes the stored factors (vector-index format, section 4.5). n2 is Σ r², rv2 is Σ (Rv)².
+// factors computes the stored factors (docs/format/rabitq.md, Factors). n2 is Σ r², rv2 is Σ (Rv)².
 func factors(c Code, r, rc []float32, n2, rv2 float64) Factors {
 	d := len(r)
 	ip1, ipEx, add := 0.0, 0.0, 0.0

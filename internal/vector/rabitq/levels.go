@@ -36,7 +36,7 @@ func newChoice(bits int, l Levels) choice {
 	return c
 }
 
-// levels picks the best factor of the grid and writes the levels (vector-index format, section 4.3). It returns
+// levels picks the best factor of the grid and writes the levels (docs/format/rabitq.md, From vector to code). It returns
 // the factor. a has a place for each component.
 func (c choice) levels(levels []byte, a []float64, r []float32, rn float32) float64 {
 	top, largest := c.top, 0.0

@@ -39,7 +39,7 @@ func NewQuery(r *Rotation, m kernel.Metric, assumeNormalized bool, q []float32) 
 	return out, nil
 }
 
-// ClusterQuery scores the codes of one cluster (vector-index format, section 4.6). Safe for concurrent use.
+// ClusterQuery scores the codes of one cluster (docs/format/rabitq.md, Estimates). Safe for concurrent use.
 type ClusterQuery struct {
 	query *Query
 	w     []float32 // rotated query residual

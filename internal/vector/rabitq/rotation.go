@@ -15,7 +15,7 @@ import (
 // made (0.5 GB each at this bound), and D³ steps. Hudi knows no bound; longer embeddings are not in use.
 const MaxDim = 8192
 
-// Rotation is the orthonormal matrix of a generation, drawn from its seed (vector-index format, section 4.1). It is
+// Rotation is the orthonormal matrix of a generation, drawn from its seed (docs/format/rabitq.md, From vector to code). It is
 // immutable and safe for concurrent use.
 type Rotation struct {
 	dim    int
@@ -107,7 +107,7 @@ func (r *Rotation) ApplyAll(vectors []float32) []float32 {
 	return out
 }
 
-// Digest is the lower-hex SHA-256 over version 1, dim, seed and the matrix (vector-index format, section 3.4): a check
+// Digest is the lower-hex SHA-256 over version 1, dim, seed and the matrix: a check
 // that two programs rotate alike.
 func (r *Rotation) Digest() string {
 	h := sha256.New()
