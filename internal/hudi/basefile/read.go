@@ -171,16 +171,21 @@ func (c *cursor) at(ctx context.Context, r int64) ([]byte, error) {
 
 // load decodes the page that holds row r, or steps over one page that ends before it.
 func (c *cursor) load(ctx context.Context, r int64) error {
+	named := int64(-1) // rows of the page, by the offset index; it alone says which rows they are
 	if c.locs != nil {
 		i := sort.Search(len(c.locs), func(i int) bool { return c.locs[i].first > r }) - 1
+		named = c.rows - c.locs[i].first
+		if i+1 < len(c.locs) {
+			named = c.locs[i+1].first - c.locs[i].first
+		}
 		if p := c.held[c.locs[i].at]; p != nil {
+			if int64(p.rows) != named {
+				return errNotNamed(c.locs[i].first, named, int64(p.rows))
+			}
 			own := *p // users are counted for each cursor
 			c.leave()
-			c.page, c.first, c.n = &own, c.locs[i].first, int64(p.rows)
+			c.page, c.first, c.n = &own, c.locs[i].first, named
 			c.page.users++
-			if r >= c.first+c.n {
-				return errNotNamed(r)
-			}
 			return nil
 		}
 		if err := c.loadDictionary(ctx, c.locs[0].at); err != nil {
@@ -213,11 +218,11 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 	if n < 0 || n > c.rows-first {
 		return fmt.Errorf("page of %d rows where %d are left: %w", n, c.rows-first, storage.ErrCorrupt)
 	}
+	if c.locs != nil && n != named {
+		return errNotNamed(first, named, n)
+	}
 	c.first, c.n = first, n
 	if r >= first+n {
-		if c.locs != nil {
-			return errNotNamed(r)
-		}
 		return nil
 	}
 	c.raw = raw
@@ -234,8 +239,8 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 	return nil
 }
 
-func errNotNamed(r int64) error {
-	return fmt.Errorf("row %d is not in the page that the offset index names: %w", r, storage.ErrCorrupt)
+func errNotNamed(first, named, n int64) error {
+	return fmt.Errorf("the offset index names a page of %d rows from row %d on, the page has %d: %w", named, first, n, storage.ErrCorrupt)
 }
 
 // leave ends the use of a page. Whoever is the last to use it unpacks the next one into its memory.
