@@ -13,25 +13,25 @@ import (
 // concurrent use. It implements delta.Router and delta.Bulk.
 type Generation struct {
 	Index    *mdt.Index // as the state had it at Load
-	Number   uint32
+	Number   uint32     // counts up over the builds of one index
 	Manifest *delta.Manifest
 	Options  Options
-	Vector   avrox.Vector
+	Vector   avrox.Vector // the column, as it was at the build
 	Metric   kernel.Metric
-	Bits     int
-	Dim      int
+	Bits     int // per dimension of a code, 1 to 8
+	Dim      int // components of a vector
 	K        int // clusters
 	Groups   int // physical file groups
 
 	Centroids []float32 // K × Dim, row-major, original space
 	Rotated   []float32 // the same, rotated
-	Radii     []float32 // per cluster: largest distance of a row at bootstrap
-	Segments  []int     // per cluster: segment count, frozen
+	Radii     []float32 // K: largest distance of a row to its cluster's centroid at bootstrap, in the unit of the vectors for L2
+	Segments  []int     // K: segment count of each cluster, frozen
 	// Counters are the clusters' totals as of Load. They are hints.
 	Counters []delta.Counters
 
-	Rotation *rabitq.Rotation
-	Encoder  *rabitq.Encoder
+	Rotation *rabitq.Rotation // Dim × Dim
+	Encoder  *rabitq.Encoder  // of Bits, under Rotation
 
 	router *kernel.Router
 }
@@ -75,6 +75,11 @@ func (g *Generation) Codes(vectors []float32, clusters []int32) []rabitq.Code {
 // Centroid returns the centroid of a cluster in the original space, aliasing Centroids.
 func (g *Generation) Centroid(cluster int) []float32 {
 	return g.Centroids[cluster*g.Dim : (cluster+1)*g.Dim]
+}
+
+// Bytes is about what the centroids, in all their forms, and what belongs to a cluster take in memory. The rotation is shared by generations.
+func (g *Generation) Bytes() int64 {
+	return 12*int64(g.K)*int64(g.Dim) + 128*int64(g.K)
 }
 
 // Shape is what all posting blocks of the generation have in common.

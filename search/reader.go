@@ -48,7 +48,7 @@ func Search(ctx context.Context, d Deps, q Request) (*Answer, error) {
 
 // Search answers one query at the newest completed snapshot. It reads the state object first and the timeline after it,
 // so the index never knows more than the snapshot unless the table went back, which is not fresh. A file that is gone may have been
-// replaced meanwhile: then everything is read again, once (protocol 0.2).
+// replaced meanwhile: then everything is read again, once (docs/format/state.md, Readers).
 //
 // If the context's deadline comes, the answer holds the rows found so far and is not complete; if there are none, the error is
 // context.DeadlineExceeded. So it is for BruteForce, which knows only at its end which copy of a row was written last.
@@ -144,11 +144,11 @@ type pinned struct {
 	loaded  map[string]*loaded   // by index
 }
 
-// loaded is the active generation of an index with the view it is read from.
+// loaded is the active generation of an index with the view it is read from. What is read of it is kept in the Cache.
 type loaded struct {
-	view       *mdt.View
-	generation *generation.Generation
-	options    map[string]string
+	view   *mdt.View
+	index  *mdt.Index
+	number uint32
 }
 
 // racy is how long after it was written a state object may yet be replaced without its time of change saying so.
@@ -276,21 +276,18 @@ func (p *pinned) load(ctx context.Context, d Deps, x *mdt.Index, number uint32) 
 		return nil, err
 	}
 	view.LocatePrefix = clusterGroup
-	l = &loaded{view: view, options: x.Options}
-	switch {
-	case was != nil && was.generation.Number == number && was.generation.Vector.Column == x.Column && was.generation.Vector.Dim == x.Dim &&
-		was.generation.Vector.Element == x.Element && maps.Equal(was.options, x.Options) && slices.Equal(was.view.Files(), view.Files()):
+	l = &loaded{view: view, index: x, number: number}
+	if was != nil && was.number == number && was.index.Column == x.Column && was.index.Dim == x.Dim && was.index.Element == x.Element &&
+		maps.Equal(was.index.Options, x.Options) && slices.Equal(was.view.Files(), view.Files()) {
 		l = was
-	default:
-		if was != nil {
-			view.Inherit(was.view)
-		}
-		if l.generation, err = generation.Load(ctx, view, x); err != nil {
-			return nil, err
-		}
-		if was != nil {
-			d.Cache.forget(was)
-		}
+	} else if was != nil {
+		view.Inherit(was.view)
+	}
+	if _, err = l.generation(ctx, d.Cache); err != nil {
+		return nil, err
+	}
+	if was != nil && was != l {
+		d.Cache.forget(was)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -302,13 +299,25 @@ func (p *pinned) load(ctx context.Context, d Deps, x *mdt.Index, number uint32) 
 	return l, nil
 }
 
-// cluster returns a cluster, from the cache if it has it.
-func (l *loaded) cluster(ctx context.Context, cache *Cache, id int) (*cluster, error) {
+// generation returns the generation, from the cache if it has it.
+func (l *loaded) generation(ctx context.Context, cache *Cache) (*generation.Generation, error) {
+	if g, ok := cache.centroids.Get(l); ok {
+		return g, nil
+	}
+	g, err := generation.Load(ctx, l.view, l.index)
+	if err == nil {
+		cache.centroids.Put(l, g, g.Bytes())
+	}
+	return g, err
+}
+
+// cluster returns a cluster of the generation, from the cache if it has it.
+func (l *loaded) cluster(ctx context.Context, cache *Cache, g *generation.Generation, id int) (*cluster, error) {
 	key := cacheKey{l, id}
 	if c, ok := cache.clusters.Get(key); ok {
 		return c, nil
 	}
-	c, err := readCluster(ctx, l.view, l.generation.Number, l.generation.Shape(), id)
+	c, err := readCluster(ctx, l.view, g.Number, g.Shape(), id)
 	if err == nil {
 		cache.clusters.Put(key, c, c.bytes)
 	}

@@ -239,6 +239,35 @@ func TestReaderIsShared(t *testing.T) {
 	}
 }
 
+// Centroids are kept up to the budget, for all readers of a cache together; those that have no room are read anew, with the same answers.
+func TestCentroidsHaveABudget(t *testing.T) {
+	t.Parallel()
+	st := basic(t)
+	want := mustSearch(t, st, search.Request{Key: "k0003", K: 7})
+	const queries = 3
+	for budget, kept := range map[int64]int{1 << 20: 2, 3 << 10: 1, 512: 0} {
+		d := deps(st, fresh)
+		d.Cache = search.NewCache(budget)
+		readers := []*search.Reader{search.NewReader(d), search.NewReader(d)} // as of two tables
+		for range queries {
+			for _, r := range readers {
+				a, err := r.Search(t.Context(), search.Request{Key: "k0003", K: 7})
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(t, "answer", a.Results, want.Results)
+			}
+		}
+		s := d.Cache.Stats()["centroids"]
+		if s.Kept != kept || s.Bytes > budget || (s.Bytes == 0) != (kept == 0) {
+			t.Errorf("budget %d: got %+v, want %d kept", budget, s, kept)
+		}
+		if read := s.Misses > int64(len(readers)); read != (kept < len(readers)) {
+			t.Errorf("budget %d: got %+v", budget, s)
+		}
+	}
+}
+
 // observed keeps what searches did.
 type observed struct {
 	mu  sync.Mutex

@@ -66,8 +66,8 @@ func (r *Reader) open(ctx context.Context, q Request, vectors [][]float64, anew 
 	if s.partitions, err = p.snapshot.choose(q.Partitions); err != nil {
 		return s, err
 	}
-	if err = p.snapshot.table.CheckOthers(q.Columns); err != nil { // no row may come that would be read
-		return s, &storage.Error{Op: "search", Hint: storage.Hint(err), Err: fmt.Errorf("%w: %w", err, ErrUsage)}
+	if err = p.snapshot.table.CheckOthers(q.Columns, ErrUsage); err != nil { // no row may come that would be read
+		return s, err
 	}
 	var judgeErr error
 	err = storage.Together(r.deps.Place.Store, func() error {
@@ -104,8 +104,13 @@ func (s *session) load(ctx context.Context, d Deps, p *pinned) error {
 		s.broken = &indexError{err: err}
 		return nil
 	}
-	s.generation = l.generation
-	s.clusters = func(ctx context.Context, id int) (*cluster, error) { return l.cluster(ctx, d.Cache, id) }
+	g, err := l.generation(ctx, d.Cache)
+	if err != nil {
+		s.broken = &indexError{err: err}
+		return nil
+	}
+	s.generation = g
+	s.clusters = func(ctx context.Context, id int) (*cluster, error) { return l.cluster(ctx, d.Cache, g, id) }
 	if g := s.generation.Vector; g.Dim != s.column.Dim || g.Element != s.column.Element {
 		s.mismatch = fmt.Sprintf("the index was built on %s, column %s is %s now", g, s.column.Column, s.column)
 	}

@@ -11,7 +11,7 @@ import (
 
 // Cache keeps values by key. It is safe for concurrent use.
 type Cache[K comparable, V any] struct {
-	budget int64
+	budget, largest int64
 
 	mu    sync.Mutex // guards what follows
 	used  list.List  // of *kept[K, V], the last used in front
@@ -34,9 +34,12 @@ type kept[K comparable, V any] struct {
 	bytes int64
 }
 
-// New returns an empty cache with a budget in bytes.
-func New[K comparable, V any](budget int64) *Cache[K, V] {
-	return &Cache[K, V]{budget: budget, at: map[K]*list.Element{}}
+// New returns an empty cache with a budget in bytes. A value of more than a quarter of it is not kept: it would push all others out.
+func New[K comparable, V any](budget int64) *Cache[K, V] { return NewOf[K, V](budget, budget/4) }
+
+// NewOf is New for values of up to largest bytes, which is at most the budget.
+func NewOf[K comparable, V any](budget, largest int64) *Cache[K, V] {
+	return &Cache[K, V]{budget: budget, largest: min(budget, largest), at: map[K]*list.Element{}}
 }
 
 // Get returns a value that is kept.
@@ -53,11 +56,11 @@ func (c *Cache[K, V]) Get(k K) (v V, ok bool) {
 	return e.Value.(*kept[K, V]).value, true
 }
 
-// Put keeps a value. One that takes more than a quarter of the budget is not kept: it would push all others out.
+// Put keeps a value, unless it is too large or one of its key is kept.
 func (c *Cache[K, V]) Put(k K, v V, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.at[k] != nil || bytes > c.budget/4 {
+	if c.at[k] != nil || bytes > c.largest {
 		return
 	}
 	c.at[k] = c.used.PushFront(&kept[K, V]{k, v, bytes})
@@ -77,7 +80,7 @@ func (c *Cache[K, V]) Resize(k K, bytes int64) {
 	x := e.Value.(*kept[K, V])
 	c.stats.Bytes += bytes - x.bytes
 	x.bytes = bytes
-	if bytes > c.budget/4 {
+	if bytes > c.largest {
 		c.remove(e)
 		c.stats.Evicted++
 	}
