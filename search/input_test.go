@@ -165,6 +165,9 @@ func (c input) asked(t *testing.T, r *search.Reader, mode search.Mode, policy se
 		t.Helper()
 		how = fmt.Sprintf("%s, %s, %s", mode, policy, how)
 		if kind != nil {
+			if kind == search.ErrUsage && errors.Is(err, storage.ErrUnsupported) {
+				t.Errorf("%s: %v is of two kinds", how, err)
+			}
 			if !errors.Is(err, kind) || len(all) != 0 || storage.Hint(err) == "" || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: got %d answers, %v, hint %q", how, len(all), err, storage.Hint(err))
 			}

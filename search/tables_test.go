@@ -522,7 +522,7 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		{"unknown index", search.Request{Vector: v, K: 1, Index: "x"}, storage.ErrNotFound},
 		{"unknown key", search.Request{Key: "nobody", K: 1}, storage.ErrNotFound},
 		{"no k", search.Request{Vector: v}, search.ErrUsage},
-		{"unknown column", search.Request{Vector: v, K: 1, Columns: []string{"nothing"}}, storage.ErrUnsupported},
+		{"unknown column", search.Request{Vector: v, K: 1, Columns: []string{"nothing"}}, search.ErrUsage},
 	} {
 		a, err := search.Search(t.Context(), deps(st, fresh), c.r)
 		if !errors.Is(err, c.kind) || a != nil || storage.Hint(err) == "" {

@@ -80,7 +80,7 @@ func (t *Table) plan(c Columns, merge bool) (*plan, error) {
 		p.vectors, p.types = append(p.vectors, p.add(name)), append(p.types, v)
 	}
 	for _, name := range c.Others {
-		if err := t.checkOther(name); err != nil {
+		if err := t.checkOther(name, storage.ErrUnsupported); err != nil {
 			return nil, err
 		}
 		p.others = append(p.others, p.add(name))
@@ -113,18 +113,18 @@ func (p *plan) add(name string) int {
 	return len(p.names) - 1
 }
 
-// CheckOthers refuses names that Columns.Others cannot have: those of no column (storage.ErrUnsupported), and of columns whose types are not
-// simple. A read says the same, but only where there is a file to read.
-func (t *Table) CheckOthers(names []string) error {
+// CheckOthers refuses names that Columns.Others cannot have: those of no column, and of columns whose types are not simple. The error is of
+// the caller's kind. A read says the same, but only where there is a file to read, and as storage.ErrUnsupported.
+func (t *Table) CheckOthers(names []string, kind error) error {
 	for _, name := range names {
-		if err := t.checkOther(name); err != nil {
+		if err := t.checkOther(name, kind); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *Table) checkOther(name string) error {
+func (t *Table) checkOther(name string, kind error) error {
 	if slices.Contains([]string{keyColumn, commitColumn, operationColumn, "_hoodie_commit_seqno", "_hoodie_partition_path", "_hoodie_file_name"}, name) {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (t *Table) checkOther(name string) error {
 	default:
 		return nil
 	}
-	return &storage.Error{Op: "read column", Path: name, Hint: hint, Err: fmt.Errorf("%s: %w", what, storage.ErrUnsupported)}
+	return &storage.Error{Op: "read column", Path: name, Hint: hint, Err: fmt.Errorf("%s: %w", what, kind)}
 }
 
 // fromBase turns a raw value of a base file into the form that log records have: int32, int64, float32, float64, bool, string, []byte.
