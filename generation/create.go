@@ -33,7 +33,7 @@ type Result struct {
 	Blocks      int               // posting blocks
 	Deltas      int               // rows that live in logs
 	FileGroups  int               // physical ones, of the index
-	Options     map[string]string // all of them, defaults too
+	Options     map[string]string // those of the index, by name
 	Warnings    []string          // sentences for the operator
 	Built       string            // id of the commit with all records
 	Activated   string            // id of the commit that made it visible

@@ -15,10 +15,10 @@ import (
 
 // Listed is one index of a table as `index list` shows it.
 type Listed struct {
-	Index      string
-	Column     string
+	Index      string // its name
+	Column     string // the vector column
 	Metric     kernel.Metric
-	Bits       int
+	Bits       int    // per dimension of a code, 1 to 8
 	Generation uint32 // active one, or the newest if none is
 	State      string // ACTIVE, BUILDING or DROPPED
 	// Broken says why its options cannot be used; Metric and Bits are then what can be read of them. "" if they can.

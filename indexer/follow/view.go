@@ -17,8 +17,8 @@ import (
 
 // TableView is what a Follower knows of one table. Its JSON form is that of /v1/tables.
 type TableView struct {
-	Name string `json:"name"`
-	URL  string `json:"url"`
+	Name string `json:"name"` // as the configuration has it
+	URL  string `json:"url"`  // of the table's base path
 	// Sink is the place beside the table where its indexes lie; "" for inside.
 	Sink string `json:"sink,omitempty"`
 	// State is the worst of its indexes' states; "" before the first look.
@@ -37,7 +37,7 @@ type TableView struct {
 	Looks   int64 `json:"looks"`
 	Passes  int64 `json:"passes"`
 	Covered int64 `json:"covered"`
-	// Hints counts the hints that named the table.
+	// Hints counts the hints that named the table. The times are zero before the first hint, look, or commit covered.
 	Hints     int64     `json:"hints"`
 	HintedAt  time.Time `json:"hinted_at,omitzero"`
 	LookedAt  time.Time `json:"looked_at,omitzero"`
@@ -58,8 +58,8 @@ type TableView struct {
 // LagPoint is the lag at a moment.
 type LagPoint struct {
 	At       time.Time
-	Instants int
-	Seconds  float64
+	Instants int     // completed data writes that are not covered
+	Seconds  float64 // coverage.IndexStatus.LagSeconds
 }
 
 const (

@@ -5,6 +5,7 @@ import "tidemark/internal/vector/kernel"
 // FactorColumns are the factors of a block's rows, a column for each, so that a scan reads only those it needs. All have a place for each
 // row. The zero value has none.
 type FactorColumns struct {
+	// One number for each row, of the units that Factors has.
 	FAdd1, FRescale1, Err1, ResidualNorm, VectorNorm []float32
 	// Full are FAddEx and FRescaleEx, which only the rows need that the bound does not end.
 	Full [][2]float32
