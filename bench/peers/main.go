@@ -40,7 +40,7 @@ func main() {
 	flag.StringVar(&f.fashion, "fashion", "", "folder of pictures, or skip: and the reason")
 	flag.StringVar(&f.lancedb, "lancedb", "", "program that answers as LanceDB, or skip: and the reason")
 	flag.StringVar(&f.faiss, "faiss", "", "program that answers as Faiss, or skip: and the reason")
-	flag.StringVar(&f.clusters, "partitions", "1024,256", "partitions of the two data sets")
+	flag.StringVar(&f.clusters, "partitions", "", "partitions of the two data sets; empty: 1024,256, with -rows in proportion, but at least 64")
 	flag.IntVar(&f.queries, "queries", 500, "queries")
 	flag.IntVar(&bits, "bits", 4, "bits of a code for each dimension, of our codes and LanceDB's")
 	flag.IntVar(&f.limit, "rows", 0, "rows of a data set; 0: all")
@@ -61,9 +61,9 @@ func main() {
 func skipped(setting string) (reason string, yes bool) { return strings.CutPrefix(setting, "skip:") }
 
 func run(ctx context.Context, f settings, out io.Writer) error {
-	var partitions [2]int
-	if _, err := fmt.Sscanf(f.clusters, "%d,%d", &partitions[0], &partitions[1]); err != nil {
-		return fmt.Errorf("-partitions %q: want two numbers", f.clusters)
+	partitions, err := f.partitions()
+	if err != nil {
+		return err
 	}
 	load := loadAverage()
 	rep := &report{facts: []string{f.facts}, lost: map[string]string{}}
@@ -97,8 +97,29 @@ func run(ctx context.Context, f settings, out io.Writer) error {
 	if err := os.WriteFile(filepath.Join(f.work, "table.md"), []byte(text), 0o644); err != nil {
 		return err
 	}
-	_, err := fmt.Fprint(out, "\n", text, "\n", rep.figures())
+	_, err = fmt.Fprint(out, "\n", text, "\n", rep.figures())
 	return err
+}
+
+// whole is how many rows the two data sets have, and usually the partitions of their indexes.
+var whole = [2]struct{ rows, partitions int }{{340_979, 1024}, {60_000, 256}}
+
+// partitions are those of the two indexes. Those of a part of the rows hold as many rows each as those of all do, as long as there are enough of them for
+// every number of probes.
+func (f *settings) partitions() (n [2]int, err error) {
+	if f.clusters != "" {
+		if _, err := fmt.Sscanf(f.clusters, "%d,%d", &n[0], &n[1]); err != nil {
+			return n, fmt.Errorf("-partitions %q: want two numbers", f.clusters)
+		}
+		return n, nil
+	}
+	for i, w := range whole {
+		n[i] = w.partitions
+		if f.limit > 0 {
+			n[i] = min(n[i], max(n[i]*f.limit/w.rows, slices.Max(peerProbes)))
+		}
+	}
+	return n, nil
 }
 
 func loadAverage() string {

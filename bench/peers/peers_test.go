@@ -155,6 +155,26 @@ func TestExactNeighbours(t *testing.T) {
 	}
 }
 
+// Fewer rows have fewer partitions, unless these are given.
+func TestPartitionsFollowRows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		given string
+		rows  int
+		want  [2]int
+	}{{"", 0, [2]int{1024, 256}}, {"", 20_000, [2]int{64, 85}}, {"", 100_000, [2]int{300, 256}}, {"", 1_000_000, [2]int{1024, 256}},
+		{"1024,256", 20_000, [2]int{1024, 256}}} {
+		f := settings{clusters: c.given, limit: c.rows}
+		if got, err := f.partitions(); err != nil || got != c.want {
+			t.Errorf("%q, %d rows: got %v, %v, want %v", c.given, c.rows, got, err, c.want)
+		}
+	}
+	f := settings{clusters: "many"}
+	if _, err := f.partitions(); err == nil {
+		t.Error("no error for what is no number")
+	}
+}
+
 // Goals that were missed, and those that could not be measured, are in the table.
 func TestTableSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,8 @@
 # had is left out, and the table says so.
 #
 # CORE     the core that everything runs on, so that all engines have one (default 0; "" for any)
-# ARGS     more flags of the program: -bits 2, -rows 20000 -rounds 1 for a quick look, -profile DIR for profiles of our queries
+# ARGS     more flags of the program: -bits 2, -rows 20000 -rounds 1 for a quick look (with fewer partitions in proportion, but at least 64;
+#          -partitions 1024,256 says how many), -profile DIR for profiles of our queries
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
