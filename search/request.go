@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -174,7 +175,16 @@ func (s *Stats) add(o Stats) {
 	s.Rounds += o.Rounds
 }
 
-// StaleCrowding is the share of candidates that the liveness check dropped or moved (R102).
+// MarshalJSON adds stale_crowding_rate, see StaleCrowding.
+func (s Stats) MarshalJSON() ([]byte, error) {
+	type counts Stats
+	return json.Marshal(struct {
+		counts
+		StaleCrowding float64 `json:"stale_crowding_rate"`
+	}{counts(s), s.StaleCrowding()})
+}
+
+// StaleCrowding is the share of candidates that the liveness check dropped or moved, 0 to 1 (R102); 0 without candidates.
 func (s Stats) StaleCrowding() float64 {
 	if s.Candidates == 0 {
 		return 0
