@@ -3,11 +3,12 @@
 GO       ?= go
 BIN      := tidemark
 TOOLS    := dist/tools
-# How long each fuzz target runs, and which: one per format that other programs write; FUZZ_ALL are all of them.
+# How long each fuzz target runs, and which: one per format that other programs write, and the kernels against the plain loops; FUZZ_ALL are all of them.
 FUZZTIME := 30s
 FUZZ     := timeline:FuzzCommit internal/hudi/basefile:FuzzOpen internal/hudi/hfile:FuzzCells \
             internal/hudi/avrox:FuzzRecord internal/hudi/logfile:FuzzBlocks internal/hudi/logfile:FuzzContent \
-            internal/hudi/mdt:FuzzDecodeState delta:FuzzDecode
+            internal/hudi/mdt:FuzzDecodeState delta:FuzzDecode \
+            internal/vector/simd:FuzzPlanes internal/vector/rabitq:FuzzScan internal/vector/rabitq:FuzzEncode
 FUZZ_ALL  = $(shell grep -r --include='*_test.go' '^func Fuzz' . | sort | sed -E 's|^\./(.*)/[^/]*:func (Fuzz[A-Za-z]*).*|\1:\2|')
 # Flags for a small program that is the same bytes wherever it is built.
 LDFLAGS   = -s -w -buildid= $(if $(VERSION),-X main.stamped=$(VERSION))
@@ -30,10 +31,11 @@ build: ## build the static program ./tidemark
 # proofs that run on one goroutine out of the first run, or thin them, and play them whole in the second, in a tenth of the time.
 WHOLE = $(shell grep -rlE --include='*_test.go' 'testkit\.(Race|Thinned|Unraced)' . | xargs -n1 dirname | sort -u)
 
-test: ## run every Go test with the race detector, the long proofs without it, the vector engine also without assembly
+test: ## run every Go test with the race detector, the long proofs without it, the vector engine in every form
 	$(GO) test -race -timeout 20m ./...
 	$(GO) test -timeout 20m $(WHOLE)
 	$(GO) test -tags purego ./internal/vector/...
+	TIDEMARK_KERNELS=avx2 $(GO) test ./internal/vector/...
 
 test-long: ## the same with larger inputs and more seeds
 	TIDEMARK_TEST_LONG=1 $(GO) test -race -timeout 60m ./...
@@ -103,7 +105,7 @@ release: build ## build archives for Linux and macOS in dist/release, with shell
 	done
 	@rm -r dist/release/completions && cd dist/release && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
 
-bench: ## measure the vector engine against its goals, as shares of the machine's peaks (3 to 5 minutes)
+bench: ## measure the vector engine against its goals, as shares of the machine's peaks (a minute or two)
 	@$(GO) -C tools/kernels run ./goals
 
 bench-all: ## run every Go benchmark (half an hour)

@@ -1,5 +1,5 @@
 // Package simd owns the inner loops of the vector engine in two forms: portable Go, and assembly that is generated for
-// amd64 with AVX2 and FMA, two loops with AVX-512 too (tools/kernels). Which one runs is decided once, when the program starts:
+// amd64 with AVX2 and FMA, three loops with AVX-512 too (tools/kernels). Which one runs is decided once, when the program starts:
 // by the CPU, by the build tag purego, and by the environment, where TIDEMARK_KERNELS=portable, or avx2, asks for a simpler
 // form than the CPU allows.
 //

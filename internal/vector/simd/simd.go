@@ -11,5 +11,6 @@ func Name() string {
 	return "portable"
 }
 
-// Fast reports whether the assembly is in use. Tile, Low and Norm may be called only then.
+// Fast reports whether the assembly is in use. What has no loop in Go beside it may be called only then: Tile, Low, Least, Norm and Scores,
+// Residual, Portions, Quantize and Levels, Planes.
 func Fast() bool { return fast }
