@@ -60,6 +60,7 @@ func (h *hit) worse(o *hit) bool {
 // concurrent use.
 type best struct {
 	limit int
+	void  *best         // of rows without an estimate, which take no other's place; nil: they come last
 	bound atomic.Uint64 // bits of the score that a further hit must not exceed; +Inf until there is one
 
 	mu    sync.Mutex
@@ -123,7 +124,15 @@ func (b *best) down(i int) {
 	}
 }
 
-// take returns the candidates that skip does not name, best first, one for each record key, and whether they are all there are.
+// withoutEstimate is how many candidates, the first, have none.
+func withoutEstimate(found []candidate) (n int) {
+	for n < len(found) && math.IsInf(found[n].estimate, -1) {
+		n++
+	}
+	return n
+}
+
+// take returns the candidates that skip does not name, best first, those without an estimate before all others, one for each record key, and whether they are all there are.
 // The hits are gone afterwards.
 func (b *best) take(skip map[string]struct{}) (found []candidate, all bool) {
 	all = len(b.worst) <= b.limit
@@ -139,6 +148,10 @@ func (b *best) take(skip map[string]struct{}) (found []candidate, all bool) {
 		}
 	}
 	b.worst = nil
+	if b.void != nil && len(b.void.worst) > 0 {
+		void, allVoid := b.void.take(skip)
+		found, all = append(found, void...), all && allVoid
+	}
 	slices.SortFunc(found, compareCandidates)
 	seen := make(map[string]struct{}, len(found))
 	return slices.DeleteFunc(found, func(c candidate) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"tidemark/delta"
 	"tidemark/internal/hudi/mdt"
@@ -39,10 +40,24 @@ type block struct {
 	signs   rabitq.Signs
 	planes  rabitq.Planes
 	factors rabitq.FactorColumns
+	void    []int32  // rows whose codes say nothing, ascending; nil: none
 	gone    []uint64 // bit i: row i is superseded by a delta or a tombstone; nil: none is
 }
 
 func (b *block) isGone(i int) bool { return b.gone != nil && b.gone[i/64]>>(i%64)&1 == 1 }
+
+// add appends the factors of the next row.
+func (b *block) add(f rabitq.Factors) {
+	if f.Void() {
+		b.void = append(b.void, int32(b.factors.Len()))
+	}
+	b.factors.Append(f)
+}
+
+func (b *block) isVoid(i int32) bool {
+	_, void := slices.BinarySearch(b.void, i)
+	return void
+}
 
 func (b *block) key(i int) []byte {
 	if b.view == nil {
@@ -123,7 +138,7 @@ func readCluster(ctx context.Context, view postings, generation uint32, shape de
 			}
 			superseded[k.RecordKey] = struct{}{}
 			written.deltas.add(shape, k.RecordKey, r)
-			written.factors.Append(r.Factors())
+			written.add(r.Factors())
 			out.bytes += 256
 		case *delta.Tombstone:
 			superseded[k.RecordKey] = struct{}{}
@@ -156,7 +171,7 @@ func (b *block) prepare(shape delta.BlockShape, superseded map[string]struct{}) 
 	b.planes = planes(shape, b.view.SignRows(), b.view.ExRows())
 	b.factors = rabitq.NewFactorColumns(n)
 	for i := range n {
-		b.factors.Append(b.view.Factors(i))
+		b.add(b.view.Factors(i))
 		if len(superseded) == 0 {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -199,6 +200,7 @@ func (e *engine) collect(ctx context.Context, asks []*ask) error {
 	g := e.generation
 	for _, a := range asks {
 		a.best = newBest(a.limit)
+		a.best.void = newBest(maxRerank)
 		stats := &a.answer.Stats
 		stats.Rounds++
 		stats.Clusters, stats.Scanned, stats.Pruned = a.probes, 0, 0
@@ -275,7 +277,7 @@ func (e *engine) each(ctx context.Context, n int, fn func(ctx context.Context, i
 	return ctx.Err()
 }
 
-// judge turns candidates into results. The best K of an approximate answer are all it needs if they are alive; the others are looked up
+// judge turns candidates into results. The best K of an approximate answer, and those without an estimate (see measure), are all it needs if they are alive; the others are looked up
 // only if some are not. In later rounds they all are: nearer rows may have come behind those that an answer has.
 func (e *engine) judge(ctx context.Context, asks []*ask) error {
 	if e.rerank || asks[0].answer.Stats.Rounds > 1 {
@@ -283,15 +285,21 @@ func (e *engine) judge(ctx context.Context, asks []*ask) error {
 	}
 	found := make([][]candidate, len(asks))
 	for i, a := range asks {
-		found[i], a.found = a.found, a.found[:min(e.k, len(a.found))]
+		found[i], a.found = a.found, a.found[:min(e.k+withoutEstimate(a.found), len(a.found))]
 	}
 	if err := e.judgeAll(ctx, asks); err != nil {
 		return err
 	}
 	var short []*ask
 	for i, a := range asks {
-		if len(a.answer.Results) < e.k && len(found[i]) > e.k {
-			a.found = found[i][e.k:]
+		first, estimated := e.k+withoutEstimate(found[i]), len(a.answer.Results)
+		for _, r := range a.answer.Results {
+			if math.IsInf(r.Distance, -1) {
+				estimated--
+			}
+		}
+		if estimated < e.k && len(found[i]) > first {
+			a.found = found[i][first:]
 			short = append(short, a)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // measure gives the rows of approximate answers that have no estimate their exact distance: codes say nothing of a row that is longer than
-// float32 arithmetic can hold, or for DOT_PRODUCT too short for a direction. A row that is not where the record index says is dropped, and
+// float32 arithmetic can hold, or for DOT_PRODUCT too short for a direction. They stand beside the best K, which are cut afterwards. A row that is not where the record index says is dropped, and
 // the answer is not complete.
 func (e *engine) measure(ctx context.Context, asks []*ask) error {
 	wanted, all := wantedRows{}, map[*ask]int{}

@@ -126,15 +126,21 @@ func (s *scanner) scoreAll(b *block, q *rabitq.ClusterQuery, to *best, most *flo
 	q.Passes(s.scored[:len(s.codes)], &b.planes, s.codes, &b.factors, *most)
 	for at, i := range s.codes {
 		x := &s.scored[at]
-		if x.Optimistic > *most {
-			pruned++
+		if b.void != nil && to.void != nil && b.isVoid(i) {
 			continue
+		}
+		if x.Optimistic > *most {
+			if to.void == nil || !math.IsInf(x.Optimistic, 1) {
+				pruned++
+				continue
+			}
+			x.Estimate = math.NaN() // was left out; see add
 		}
 		score := x.Estimate
 		if x.Optimistic > score {
 			score = x.Optimistic
 		}
-		if score > *most || b.isGone(int(i)) || s.partitions != nil && !s.partitions[b.locator(int(i)).Partition] {
+		if score > *most && (to.void == nil || !math.IsInf(score, 1)) || b.isGone(int(i)) || s.partitions != nil && !s.partitions[b.locator(int(i)).Partition] {
 			continue
 		}
 		if s.add(to, hit{score: score, estimate: x.Estimate, block: b, row: i}) {
@@ -145,10 +151,31 @@ func (s *scanner) scoreAll(b *block, q *rabitq.ClusterQuery, to *best, most *flo
 	return pruned
 }
 
-// add keeps a hit until there are some, and reports whether they were offered. An estimate that is not a number comes last.
+// void offers the rows of a cluster whose codes say nothing: no estimate may drop them, only their rows can tell how far they are.
+func (s *scanner) void(c *cluster, to *best) {
+	for _, b := range c.blocks {
+		if b.void == nil || to.void == nil {
+			continue
+		}
+		for _, i := range b.void {
+			if !b.isGone(int(i)) && (s.partitions == nil || s.partitions[b.locator(int(i)).Partition]) {
+				s.hits = append(s.hits, hit{score: math.Inf(-1), estimate: math.Inf(-1), block: b, row: i})
+			}
+		}
+		s.flush(to.void)
+	}
+}
+
+// add keeps a hit until there are some, and reports whether they were offered. One whose estimate is no finite number, as for a centroid that is
+// too long, has none.
 func (s *scanner) add(b *best, h hit) bool {
-	if math.IsNaN(h.score) {
+	if h.estimate-h.estimate != 0 || math.IsNaN(h.score) {
 		h.score, h.estimate = math.Inf(1), math.Inf(1)
+		if b.void != nil {
+			h.score, h.estimate = math.Inf(-1), math.Inf(-1)
+			b.void.offer([]hit{h})
+			return false
+		}
 	}
 	s.hits = append(s.hits, h)
 	if len(s.hits) < hitsAtOnce {

@@ -126,6 +126,7 @@ func (r *round) hold(ctx context.Context, i int) (*cluster, error) {
 func (r *round) seed(s *scanner, c *cluster, i, j int) {
 	p := r.pair(c, i, j)
 	p.bounds = s.scan(p.bounds, c, p.query)
+	s.void(c, r.probed[i][j].best)
 }
 
 // limit sets the bound up to which rows of each query are scored first: as many as its heap takes.
@@ -158,6 +159,7 @@ func (r *round) rest(s *scanner, c *cluster, i, j int) {
 	} else {
 		p := r.pair(c, i, j)
 		p.pruned = s.all(c, p.query, a.best)
+		s.void(c, a.best)
 	}
 	r.pairs[i][j].query.Release()
 }

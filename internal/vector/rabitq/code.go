@@ -1,6 +1,9 @@
 package rabitq
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // Factors are the float32 numbers stored beside a code (docs/format/rabitq.md, Factors). They do not depend on the
 // metric.
@@ -15,6 +18,13 @@ type Factors struct {
 	ResidualNorm float32
 	// VectorNorm is the length of the vector.
 	VectorNorm float32
+}
+
+// Void reports that the code says nothing of its vector: the residual is longer than float32 can hold (see Encode), or, as other writers may
+// store it, a factor is no finite number.
+func (f *Factors) Void() bool {
+	zero := f.FAdd1*0 + f.FAddEx*0 + f.FRescale1*0 + f.FRescaleEx*0 + f.Err1*0 + f.VectorNorm*0 // or NaN
+	return zero != 0 || !(f.ResidualNorm < math.MaxFloat32)
 }
 
 // Code is the code of one vector relative to its cluster's centroid, with its factors.
