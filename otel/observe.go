@@ -11,7 +11,7 @@ import (
 
 var (
 	_ follow.Observer = (*Telemetry)(nil)
-	_ search.Observer  = (*Telemetry)(nil)
+	_ search.Observer = (*Telemetry)(nil)
 )
 
 // Noticed remembers the writer's trace, for when the commit is covered.
