@@ -251,8 +251,8 @@ func (e *engine) each(ctx context.Context, n int, fn func(ctx context.Context, i
 	if storage.IsBroad(e.store) {
 		workers = callsAtOnce
 	}
-	group, inner := errgroup.WithContext(ctx)
 	var next atomic.Int64
+	inner := ctx
 	work := func() error {
 		for i := int(next.Add(1)) - 1; i < n && inner.Err() == nil; i = int(next.Add(1)) - 1 {
 			if err := fn(inner, i); err != nil {
@@ -262,12 +262,13 @@ func (e *engine) each(ctx context.Context, n int, fn func(ctx context.Context, i
 		return nil
 	}
 	if workers = min(workers, n); workers <= 1 {
-		inner = ctx
 		if err := work(); err != nil {
 			return err
 		}
 		return ctx.Err()
 	}
+	var group *errgroup.Group
+	group, inner = errgroup.WithContext(ctx)
 	for range workers {
 		group.Go(work)
 	}
