@@ -79,7 +79,7 @@ func (g *Generation) Centroid(cluster int) []float32 {
 
 // Bytes is about what the centroids, in all their forms, and what belongs to a cluster take in memory. The rotation is shared by generations.
 func (g *Generation) Bytes() int64 {
-	return 12*int64(g.K)*int64(g.Dim) + 128*int64(g.K)
+	return 16*int64(g.K)*int64(g.Dim) + 128*int64(g.K) // Centroids 4, Rotated 4, router 8
 }
 
 // Shape is what all posting blocks of the generation have in common.

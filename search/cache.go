@@ -11,7 +11,7 @@ import (
 const CacheBytes = 256 << 20
 
 // Cache keeps what searches read: clusters of indexes, as scans need them, up to a budget; centroids, of all clusters of an index together, and unpacked
-// pages of base files, each up to the same budget; blocks of record indexes, up to a quarter of it; footers of base files, up to an eighth. Of each kind, those
+// pages of base files, each up to the same budget (but those of the index that was asked last stay whatever they take); blocks of record indexes, up to a quarter of it; footers of base files, up to an eighth. Of each kind, those
 // not used for longest go first. Files never change, so what is kept is never wrong. One may serve many tables; it is safe for concurrent use.
 type Cache struct {
 	clusters  *lru.Cache[cacheKey, *cluster]
@@ -31,7 +31,7 @@ func NewCache(budget int64) *Cache {
 	if budget <= 0 {
 		budget = CacheBytes
 	}
-	return &Cache{clusters: lru.New[cacheKey, *cluster](budget), centroids: lru.NewOf[*loaded, *generation.Generation](budget, budget), pages: basefile.NewPages(budget), blocks: hfile.NewBlocks(budget / 4),
+	return &Cache{clusters: lru.New[cacheKey, *cluster](budget), centroids: lru.NewLast[*loaded, *generation.Generation](budget), pages: basefile.NewPages(budget), blocks: hfile.NewBlocks(budget / 4),
 		footers: basefile.NewFooters(budget / 8)}
 }
 

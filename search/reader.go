@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"weak"
 
 	"tidemark/delta"
 	"tidemark/generation"
@@ -149,6 +150,8 @@ type loaded struct {
 	view   *mdt.View
 	index  *mdt.Index
 	number uint32
+	turn   chan struct{}                       // of one: whoever reads the generation, for all who wait for it
+	used   weak.Pointer[generation.Generation] // what is in use, though it may not be kept; the turn guards it
 }
 
 // racy is how long after it was written a state object may yet be replaced without its time of change saying so.
@@ -264,27 +267,29 @@ func (p *pinned) judge(ctx context.Context, d Deps, index string) (Freshness, er
 }
 
 // load returns the active generation of an index, read once for a pin; what an older pin has read of the same files is taken over.
-func (p *pinned) load(ctx context.Context, d Deps, x *mdt.Index, number uint32) (*loaded, error) {
+func (p *pinned) load(ctx context.Context, d Deps, x *mdt.Index, number uint32) (*loaded, *generation.Generation, error) {
 	p.mu.Lock()
 	l, was := p.loaded[x.Name], p.before[x.Name]
 	p.mu.Unlock()
 	if l != nil {
-		return l, nil
+		g, err := l.generation(ctx, d.Cache)
+		return l, g, err
 	}
 	view, err := mdt.OpenView(ctx, d.Place, p.state, x.Name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	view.LocatePrefix = clusterGroup
-	l = &loaded{view: view, index: x, number: number}
+	l = &loaded{view: view, index: x, number: number, turn: make(chan struct{}, 1)}
 	if was != nil && was.number == number && was.index.Column == x.Column && was.index.Dim == x.Dim && was.index.Element == x.Element &&
 		maps.Equal(was.index.Options, x.Options) && slices.Equal(was.view.Files(), view.Files()) {
 		l = was
 	} else if was != nil {
 		view.Inherit(was.view)
 	}
-	if _, err = l.generation(ctx, d.Cache); err != nil {
-		return nil, err
+	g, err := l.generation(ctx, d.Cache)
+	if err != nil {
+		return nil, nil, err
 	}
 	if was != nil && was != l {
 		d.Cache.forget(was)
@@ -292,23 +297,37 @@ func (p *pinned) load(ctx context.Context, d Deps, x *mdt.Index, number uint32) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if first := p.loaded[x.Name]; first != nil { // another query was faster
-		return first, nil
+		if first != l && l != was {
+			d.Cache.forget(l)
+		}
+		return first, g, nil // of the same files
 	}
 	p.loaded[x.Name] = l
 	delete(p.before, x.Name)
-	return l, nil
+	return l, g, nil
 }
 
-// generation returns the generation, from the cache if it has it.
+// generation returns the generation, from the cache if it has it, or the one that another query is at work with. It is read by one at a time.
 func (l *loaded) generation(ctx context.Context, cache *Cache) (*generation.Generation, error) {
 	if g, ok := cache.centroids.Get(l); ok {
 		return g, nil
 	}
-	g, err := generation.Load(ctx, l.view, l.index)
-	if err == nil {
-		cache.centroids.Put(l, g, g.Bytes())
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return g, err
+	defer func() { <-l.turn }()
+	g := l.used.Value()
+	if g == nil {
+		var err error
+		if g, err = generation.Load(ctx, l.view, l.index); err != nil {
+			return nil, err
+		}
+		l.used = weak.Make(g)
+	}
+	cache.centroids.Put(l, g, g.Bytes())
+	return g, nil
 }
 
 // cluster returns a cluster of the generation, from the cache if it has it.

@@ -99,12 +99,7 @@ func (s *session) load(ctx context.Context, d Deps, p *pinned) error {
 		s.broken = &indexError{records: true, err: p.snapshot.unread}
 		return nil
 	}
-	l, err := p.load(ctx, d, s.index, active.Number)
-	if err != nil {
-		s.broken = &indexError{err: err}
-		return nil
-	}
-	g, err := l.generation(ctx, d.Cache)
+	l, g, err := p.load(ctx, d, s.index, active.Number)
 	if err != nil {
 		s.broken = &indexError{err: err}
 		return nil

@@ -1,17 +1,20 @@
 // Package lru keeps values in memory up to a number of bytes; those not used for longest go first.
 //
 // It owns which values stay. It refuses to know what they are: who puts one in says how large it is, and keeps only what never
-// changes. It may import the standard library only. Invariant: the sizes of what is kept are never more than the budget together.
+// changes. It may import the standard library only. Invariant: the sizes of what is kept are never more than the budget together, but for
+// one value of NewLast.
 package lru
 
 import (
 	"container/list"
+	"math"
 	"sync"
 )
 
 // Cache keeps values by key. It is safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	budget, largest int64
+	least           int // values that stay whatever they take
 
 	mu    sync.Mutex // guards what follows
 	used  list.List  // of *kept[K, V], the last used in front
@@ -35,11 +38,13 @@ type kept[K comparable, V any] struct {
 }
 
 // New returns an empty cache with a budget in bytes. A value of more than a quarter of it is not kept: it would push all others out.
-func New[K comparable, V any](budget int64) *Cache[K, V] { return NewOf[K, V](budget, budget/4) }
+func New[K comparable, V any](budget int64) *Cache[K, V] {
+	return &Cache[K, V]{budget: budget, largest: budget / 4, at: map[K]*list.Element{}}
+}
 
-// NewOf is New for values of up to largest bytes, which is at most the budget.
-func NewOf[K comparable, V any](budget, largest int64) *Cache[K, V] {
-	return &Cache[K, V]{budget: budget, largest: min(budget, largest), at: map[K]*list.Element{}}
+// NewLast is New for few large values that cost much to make: each is kept, and the last one used stays whatever it takes.
+func NewLast[K comparable, V any](budget int64) *Cache[K, V] {
+	return &Cache[K, V]{budget: budget, largest: math.MaxInt64, least: 1, at: map[K]*list.Element{}}
 }
 
 // Get returns a value that is kept.
@@ -106,7 +111,7 @@ func (c *Cache[K, V]) Stats() Stats {
 }
 
 func (c *Cache[K, V]) shrink() {
-	for c.stats.Bytes > c.budget {
+	for c.stats.Bytes > c.budget && c.stats.Kept > c.least {
 		c.remove(c.used.Back())
 		c.stats.Evicted++
 	}

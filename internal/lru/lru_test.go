@@ -37,6 +37,22 @@ func TestOldestGoes(t *testing.T) {
 	}
 }
 
+// The value used last stays, whatever it takes.
+func TestLastStays(t *testing.T) {
+	t.Parallel()
+	c := lru.NewLast[int, string](100)
+	c.Put(1, "x", 60)
+	c.Put(2, "x", 40)
+	c.Put(3, "x", 500)
+	if got, want := c.Stats(), (lru.Stats{Kept: 1, Bytes: 500, Evicted: 2}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	c.Put(4, "x", 40)
+	if _, ok := c.Get(4); !ok || c.Stats().Bytes != 40 {
+		t.Error("a large value stays beside a later one", c.Stats())
+	}
+}
+
 // A value that grows pushes others out, and goes itself once it is too large to be kept.
 func TestResizeAndDrop(t *testing.T) {
 	t.Parallel()
