@@ -1,5 +1,7 @@
 package basefile
 
+import "github.com/parquet-go/parquet-go/format"
+
 // ForgetIndexes makes the file look as if its writer had made no offset indexes.
 func (f *File) ForgetIndexes() {
 	for i := range f.groups {
@@ -29,3 +31,12 @@ func Present(levels []byte) int { return newPresence(levels).values(len(levels))
 
 // Words is how many words are kept of such a page.
 func Words(levels []byte) int { return len(newPresence(levels)) }
+
+// SayCompressed makes the chunks of the file say that their pages are compressed. Pages of version 2 that were stored as they are say so themselves.
+func (f *File) SayCompressed() {
+	for i := range f.groups {
+		for j := range f.groups[i].chunks {
+			f.groups[i].chunks[j].codec = format.Snappy
+		}
+	}
+}

@@ -217,8 +217,8 @@ func (f *File) setIndex(ch *chunk, b []byte, rows int64) error {
 	return nil
 }
 
-// pagesFor returns the bytes needed for the rows at positions (of the file, within the group): the pages that hold them, without
-// those that are held, and the dictionary in front, or the whole chunk when there is no index.
+// pagesFor returns the bytes needed for the rows at positions (of the file, within the group): the pages that hold them and the dictionary in
+// front, without those that are held, or the whole chunk when there is no index.
 func (ch *chunk) pagesFor(g *rowGroup, positions []int64, held map[int64]*page) []extent {
 	p := ch.index.Load()
 	if p == nil {
@@ -230,7 +230,7 @@ func (ch *chunk) pagesFor(g *rowGroup, positions []int64, held map[int64]*page) 
 			out = append(out, extent{l.at, l.at + l.size})
 		}
 	})
-	if first := (*p)[0].at; ch.start < first && len(out) > 0 {
+	if first := (*p)[0].at; ch.start < first && len(out) > 0 && held[ch.start] == nil {
 		out = append([]extent{{ch.start, first}}, out...)
 	}
 	return out

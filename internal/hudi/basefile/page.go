@@ -15,7 +15,8 @@ import (
 type page struct {
 	rows    int
 	present presence
-	values  *values
+	values  *values  // nil: those of the chunk's dictionary, kept beside the page
+	of      int      // values of that dictionary
 	buf     []byte   // what the page was unpacked into; nil if it was stored as it is
 	users   int      // cursors that are at the page: buf is used again when none is
 	ids     []uint32 // dictionary indexes, one per value that is not null; nil = values lie in the page

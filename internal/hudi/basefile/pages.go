@@ -10,19 +10,21 @@ import (
 )
 
 // Pages keeps decoded pages between calls of ReadAt, of any number of files, up to a budget. A file never changes under its name, so what is kept is
-// never wrong. It is safe for concurrent use.
+// never wrong. The dictionary of a chunk is kept once, as a page without rows; without it the chunk's pages that refer to it count for nothing.
+// It is safe for concurrent use.
 type Pages struct {
-	kept *lru.Cache[pageKey, *page]
+	kept       *lru.Cache[pageKey, *page]
+	dictionary int64 // bytes of the largest dictionary that is kept
 }
 
-// pageKey is a page by the offset of its header.
+// pageKey is a page by the offset of its header; a dictionary is at the start of its chunk.
 type pageKey struct {
 	file string
 	at   int64
 }
 
-// NewPages returns an empty cache with a budget in bytes.
-func NewPages(budget int64) *Pages { return &Pages{lru.New[pageKey, *page](budget)} }
+// NewPages returns an empty cache with a budget in bytes. Of a chunk whose dictionary takes more than an eighth of it, no page that refers to it is kept.
+func NewPages(budget int64) *Pages { return &Pages{lru.New[pageKey, *page](budget), budget / 8} }
 
 // Stats returns what the cache has done so far.
 func (p *Pages) Stats() lru.Stats { return p.kept.Stats() }
@@ -30,7 +32,7 @@ func (p *Pages) Stats() lru.Stats { return p.kept.Stats() }
 // Keep lets ReadAt keep pages that an offset index names. file names the file among all that share p. Call it before the first read.
 func (f *File) Keep(p *Pages, file string) { f.pages, f.name = p, file }
 
-// held returns those pages of a chunk that are kept, by offset, among the ones that hold positions of the row group.
+// held returns those pages of a chunk that are kept, by offset, among the ones that hold positions of the row group, and its dictionary.
 func (f *File) held(ch *chunk, g *rowGroup, positions []int64) map[int64]*page {
 	locs := ch.index.Load()
 	if f.pages == nil || locs == nil {
@@ -42,24 +44,55 @@ func (f *File) held(ch *chunk, g *rowGroup, positions []int64) map[int64]*page {
 			out[l.at] = p
 		}
 	})
+	var dict *page
+	if ch.start < (*locs)[0].at { // asked for last, so that its pages go first
+		dict, _ = f.pages.kept.Get(pageKey{f.name, ch.start})
+	}
+	for at, p := range out {
+		if p.ids != nil && (dict == nil || dict.values.n != p.of) {
+			delete(out, at)
+		}
+	}
+	if dict != nil {
+		out[ch.start] = dict
+	}
 	return out
 }
 
-// keep keeps the page that the cursor decoded from body. From then on the page's memory is never used again.
-func (c *cursor) keep(at int64, h *format.PageHeader) {
+// keep keeps the page that the cursor has just decoded, whose header is at an offset of the file, with the dictionary that it refers to. The memory
+// of what is kept is never used again, and none of it lies in what was read together with other pages.
+func (c *cursor) keep(at int64) {
 	p := *c.page
-	p.buf, c.page.buf = nil, nil
-	bytes := int64(h.UncompressedPageSize) + int64(len(p.present))*int64(unsafe.Sizeof(rankedWord{})) + 4*int64(len(p.ids)) + 256
-	if p.values != nil {
-		bytes += 4 * int64(len(p.values.bounds))
+	p.buf = nil
+	if p.ids == nil {
+		if c.page.buf == nil { // stored as it is
+			p.values.data = bytes.Clone(p.values.data)
+		}
+		size := c.page.bytes()
+		c.page.buf = nil
+		c.pages.kept.Put(pageKey{c.file, at}, &p, size)
+		return
 	}
-	c.pages.kept.Put(pageKey{c.file, at}, &p, bytes)
+	dict := &page{values: c.dict}
+	if dict.bytes() > c.pages.dictionary {
+		return
+	}
+	if !c.dictOwned {
+		c.dictOwned = true
+		if c.ch.codec == format.Uncompressed {
+			c.dict.data = bytes.Clone(c.dict.data)
+		}
+	}
+	c.pages.kept.Put(pageKey{c.file, c.ch.start}, dict, dict.bytes())
+	p.values, p.of = nil, c.dict.n
+	c.pages.kept.Put(pageKey{c.file, at}, &p, p.bytes())
 }
 
-// own copies a page's bytes if the page would alias what was read together with other pages.
-func (c *cursor) own(body []byte) []byte {
-	if c.pages != nil && c.ch.codec == format.Uncompressed {
-		return bytes.Clone(body)
+// bytes is about what a page takes in memory.
+func (p *page) bytes() int64 {
+	n := 256 + int64(cap(p.present))*int64(unsafe.Sizeof(rankedWord{})) + 4*int64(cap(p.ids))
+	if p.values != nil {
+		n += max(int64(cap(p.values.data)), int64(cap(p.buf))) + 4*int64(cap(p.values.bounds))
 	}
-	return body
+	return n
 }

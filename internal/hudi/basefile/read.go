@@ -154,6 +154,7 @@ type cursor struct {
 	held         map[int64]*page
 	pages        *Pages // nil: none are kept
 	file         string
+	dictOwned    bool // dict may be kept, or is
 
 	page     *page
 	first, n int64 // rows [first, first+n) of the row group lie in page, or in the page just skipped
@@ -183,6 +184,9 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 				return errNotNamed(c.locs[i].first, named, int64(p.rows))
 			}
 			own := *p // users are counted for each cursor
+			if own.ids != nil {
+				own.values = c.held[c.ch.start].values
+			}
 			c.leave()
 			c.page, c.first, c.n = &own, c.locs[i].first, named
 			c.page.users++
@@ -227,12 +231,12 @@ func (c *cursor) load(ctx context.Context, r int64) error {
 	}
 	c.raw = raw
 	if c.page = c.borrow(raw); c.page == nil {
-		if c.page, err = decodePage(c.col, c.ch.codec, h, c.own(body), c.dict, c.spare); err != nil {
+		if c.page, err = decodePage(c.col, c.ch.codec, h, body, c.dict, c.spare); err != nil {
 			return err
 		}
 		c.spare = nil
 		if c.pages != nil {
-			c.keep(c.next-int64(len(raw)), h)
+			c.keep(c.next - int64(len(raw)))
 		}
 	}
 	c.page.users++
@@ -257,6 +261,10 @@ func (c *cursor) leave() {
 // loadDictionary reads the page in front of the first data page, if there is one.
 func (c *cursor) loadDictionary(ctx context.Context, firstData int64) error {
 	if c.dict != nil || c.ch.start >= firstData {
+		return nil
+	}
+	if kept := c.held[c.ch.start]; kept != nil {
+		c.dict, c.dictOwned = kept.values, true
 		return nil
 	}
 	c.next = c.ch.start
