@@ -1,5 +1,7 @@
 package hfile
 
+import "unsafe"
+
 // parseInfo reads the payload of the file info block: PBUF, length, repeated {1: key, 2: value}. Values alias b.
 func parseInfo(b []byte, off int64) ([]KV, error) {
 	if len(b) < 5 || string(b[:4]) != magicInfoProto {
@@ -59,4 +61,13 @@ func appendInfo(dst []byte, entries []KV) []byte {
 	dst = append(dst, magicInfoProto...)
 	dst = appendUvarint(dst, uint64(len(msg)))
 	return append(dst, msg...)
+}
+
+// Bytes is about what an opened file takes in memory: its tail, root index and file info. The index of a multi-level file, which look-ups read, is not in it.
+func (r *Reader) Bytes() int64 {
+	n := 256 + int64(cap(r.tail)) + int64(r.rootBytes) + int64(unsafe.Sizeof(entry{}))*int64(cap(r.root)+cap(r.metas)) + int64(len(r.schema))
+	for _, e := range r.info {
+		n += int64(len(e.Key) + len(e.Value))
+	}
+	return n
 }

@@ -1,12 +1,14 @@
 package mdt
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
 	"time"
 
 	"tidemark/internal/hudi/logfile"
+	"tidemark/internal/storage"
 	"tidemark/internal/storage/file"
 	"tidemark/internal/storage/mem"
 	"tidemark/internal/testkit"
@@ -103,5 +105,67 @@ func TestLayersAreMadeOnce(t *testing.T) {
 	clear(m.files)
 	if got, err := m.LookupRecords(t.Context(), data, []string{"k0001"}); err != nil || len(got) != 1 {
 		t.Errorf("%v %v", got, err)
+	}
+}
+
+// A large delete block is not kept beside the keys in it, which count as what they take: beyond the bound the layers are made anew.
+func TestKeptLayersAreBounded(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	st := fixture(t)
+	const id, n = "20261130023900001", 30_000
+	deletes, size := []logfile.Delete{{Key: "k0001", Partition: recordIndex}}, int64(0)
+	for i := range n {
+		key := fmt.Sprintf("another-key-of-some-length-%020d", i)
+		deletes, size = append(deletes, logfile.Delete{Key: key, Partition: recordIndex}), size+int64(len(key))
+	}
+	del := logfile.AppendBlock(nil, logfile.TypeDelete, []logfile.HeaderEntry{{Key: logfile.InstantTime, Value: id}}, logfile.DeleteContent(nil, deletes))
+	if len(del) <= WholeFile {
+		t.Fatalf("a log of %d bytes is read whole", len(del))
+	}
+	name := recordDir + ".record-index-0000-0_" + id + ".log.1_7427-1-0"
+	st.Put(name, del, time.Time{})
+	commits := paths(st, ".hoodie/metadata/.hoodie/timeline/", "_")
+	st.Put(".hoodie/metadata/.hoodie/timeline/"+id+"_20261130023900002.deltacommit", content(t, st, commits[0]), time.Time{})
+	_, data, err := timeline.Open(ctx, st, ".hoodie")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(ctx, st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() {
+		t.Helper()
+		got, err := m.LookupRecords(ctx, data, []string{"k0001", "k0002"})
+		if err != nil || len(got) != 1 || got["k0002"].FileID == "" {
+			t.Errorf("k0001 is deleted, k0002 is not: %v %v", got, err)
+		}
+	}
+	look()
+	for _, b := range m.files[name].blocks {
+		if b.Content != nil {
+			t.Errorf("%d bytes of a delete block are held", len(b.Content))
+		}
+	}
+	if got := m.records.bytes; got < size || got > 3*size+1<<20 {
+		t.Errorf("the layers count %d bytes, the deleted keys alone have %d", got, size)
+	}
+	groups := len(m.records.layers)
+	m.records.keep(1000, []layer{{bytes: holdLayers}})
+	if len(m.records.layers) != groups {
+		t.Error("layers beyond the bound are kept")
+	}
+	m.records = keptLayers{data: data, layers: map[int][]layer{}, bytes: holdLayers - size}
+	look()
+	look()
+	if k := recordGroup("k0001", len(m.listed[recordIndex].groups)); m.records.layers[k] != nil || m.records.bytes > holdLayers {
+		t.Errorf("there is no room for the layers, but they are kept: %d bytes", m.records.bytes)
+	}
+	if err := st.Delete(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.LookupRecords(ctx, data, []string{"k0001"}); storage.Hint(err) == "" || !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("the log is gone: %v, hint %q", err, storage.Hint(err))
 	}
 }

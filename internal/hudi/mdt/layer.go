@@ -17,6 +17,11 @@ const (
 	WholeFile = 1 << 20
 	// holdBytes bounds the files that one MDT or View keeps whole in memory; beyond it files are read again.
 	holdBytes = 64 << 20
+	// holdLayers bounds the layers of logs of the record index that one MDT keeps: keys that were deleted since the last compaction, about 700,000 of
+	// them, and tails of HFile blocks. Layers of a file group that do not fit are made again by every look-up that needs them.
+	holdLayers = 64 << 20
+	// deletedKey is what a key of a delete block takes in memory beside its bytes: its place in a map that is three quarters full, and its text's size class.
+	deletedKey = 40
 )
 
 // layer is one source of records of a file group: a base file, an HFile block or a delete block. Newer layers win.
@@ -26,6 +31,7 @@ type layer struct {
 	base    bool
 	file    *hfile.Reader       // nil for a delete block
 	deleted map[string]struct{} // stored keys; nil for a file
+	bytes   int64               // about what a layer of a log takes in memory, without the file's own bytes
 	schema  *avrox.Schema
 	// location reads entries of the record index, once setLocation has prepared it.
 	location *avrox.Picker
@@ -43,8 +49,7 @@ func located(op, path string, err error) error {
 	return &storage.Error{Op: op, Path: path, Err: err, Hint: storage.Hint(err)}
 }
 
-// openFile opens a base file or reads the frames of a log. Content of delete blocks is read, that of HFile blocks only
-// if it is in memory already.
+// openFile opens a base file or reads the frames of a log. Content of blocks is held only if it is in memory already.
 func openFile(ctx context.Context, src storage.Source, base, whole bool) (*fileData, error) {
 	f := &fileData{src: src}
 	if base {
@@ -59,11 +64,6 @@ func openFile(ctx context.Context, src storage.Source, base, whole bool) (*fileD
 	for b, err := range frames(ctx, src) {
 		if err != nil {
 			return nil, err
-		}
-		if b.Type == logfile.TypeDelete && b.Content == nil {
-			if b.Content, err = src.ReadRange(ctx, b.ContentOffset, b.ContentSize); err != nil {
-				return nil, fmt.Errorf("read delete block: %w", err)
-			}
 		}
 		if b.Type == logfile.TypeCorrupt && !b.Trailing {
 			return nil, fmt.Errorf("bytes %d to %d: %s: %w", b.Offset, b.Offset+b.Size, b.Reason, storage.ErrCorrupt)
@@ -86,6 +86,12 @@ func (f *fileData) makeLayer(ctx context.Context, path string, b logfile.Block) 
 	l := layer{path: path, instant: b.Instant()}
 	switch b.Type {
 	case logfile.TypeDelete:
+		if b.Content == nil {
+			var err error
+			if b.Content, err = f.src.ReadRange(ctx, b.ContentOffset, b.ContentSize); err != nil {
+				return l, fmt.Errorf("read delete block: %w", err)
+			}
+		}
 		deletes, err := b.Deletes()
 		if err != nil {
 			return l, err
@@ -93,6 +99,7 @@ func (f *fileData) makeLayer(ctx context.Context, path string, b logfile.Block) 
 		l.deleted = make(map[string]struct{}, len(deletes))
 		for _, d := range deletes {
 			l.deleted[d.Key] = struct{}{}
+			l.bytes += int64(len(d.Key)) + deletedKey
 		}
 		return l, nil
 	case logfile.TypeHFile:
@@ -100,7 +107,7 @@ func (f *fileData) makeLayer(ctx context.Context, path string, b logfile.Block) 
 		if err != nil {
 			return l, fmt.Errorf("block at %d: %w", b.Offset, err)
 		}
-		l.file = r
+		l.file, l.bytes = r, r.Bytes()
 		return l, l.setSchema(b.Schema())
 	}
 	return l, fmt.Errorf("block at %d is of type %s: %w", b.Offset, b.Type, storage.ErrUnsupported)
@@ -220,7 +227,7 @@ func (m *MDT) layers(ctx context.Context, g group, keep func(string) bool) ([]la
 	for _, b := range logfile.Effective(blocks, keep) {
 		l, err := files[b.File].makeLayer(ctx, g.logs[b.File].Path, b)
 		if err != nil {
-			return nil, located("read metadata file", g.logs[b.File].Path, err)
+			return nil, m.gone(g.logs[b.File].Path, err)
 		}
 		out = append(out, l)
 	}

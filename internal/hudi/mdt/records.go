@@ -96,10 +96,11 @@ func (m *MDT) eachRecord(ctx context.Context, data *timeline.Timeline, out map[s
 type keptLayers struct {
 	data   *timeline.Timeline
 	layers map[int][]layer // by group
+	bytes  int64           // of those of logs, up to holdLayers
 }
 
 // recordLayers returns the layers of a group of the record index, without those of the data instants in out. Those of the newest look are
-// kept as long as the files that they are made of.
+// kept as long as the files that they are made of, as far as there is room.
 func (m *MDT) recordLayers(ctx context.Context, data *timeline.Timeline, out map[string]bool, p *partition, group int) ([]layer, error) {
 	m.mu.Lock()
 	dropped := m.dropped
@@ -136,11 +137,22 @@ func (m *MDT) recordLayers(ctx context.Context, data *timeline.Timeline, out map
 	defer m.mu.Unlock()
 	if out == nil && m.dropped == dropped {
 		if m.records.data != data {
-			m.records = keptLayers{data, map[int][]layer{}}
+			m.records = keptLayers{data: data, layers: map[int][]layer{}}
 		}
-		m.records.layers[group] = layers
+		m.records.keep(group, layers)
 	}
 	return layers, nil
+}
+
+func (k *keptLayers) keep(group int, layers []layer) {
+	var size int64
+	for _, l := range layers {
+		size += l.bytes
+	}
+	if k.layers[group] == nil && size <= holdLayers-k.bytes {
+		k.layers[group] = layers
+		k.bytes += size
+	}
 }
 
 // without refuses layers that may hold what data instants wrote which are to be left out. A deltacommit of the metadata table has the
