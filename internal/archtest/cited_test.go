@@ -24,11 +24,14 @@ var cited = []struct {
 	{"section of RFC-109", "docs/rfc-109.md", regexp.MustCompile(`\bRFC-109 section (\d+(?:\.\d+)*)`), regexp.MustCompile(`(?m)^## Section (\d+(?:\.\d+)*):`)},
 }
 
+// nowhere cites a text that the repository does not have.
+var nowhere = regexp.MustCompile(`\b[Ss]pec(?:ification)?,? (?:section |page |§ ?)?\d+(?:\.\d+)*`)
+
 // protocolRule is R1 or R2 of a commit's recovery, which docs/format/commit.md explains. RFC-109's rules of these numbers are not cited.
 var protocolRule = regexp.MustCompile(`(?m)^\*\*R(\d+)\*\*:`)
 
 // Every decision, section and rule that a Go comment names has its entry in docs/decisions.md or docs/rfc-109.md, and every entry is named by
-// a comment.
+// a comment. No comment cites "spec" and a number.
 func TestWhatIsCitedIsThere(t *testing.T) {
 	t.Parallel()
 	root := Root()
@@ -82,6 +85,11 @@ func checkCited(comments, pages map[string]string) []string {
 			}
 		}
 	}
+	for name, text := range comments {
+		for _, m := range nowhere.FindAllString(text, -1) {
+			bad = append(bad, fmt.Sprintf("%s: %q cites nothing in the repository: name the page of docs that says it", name, m))
+		}
+	}
 	slices.Sort(bad)
 	return slices.Compact(bad)
 }
@@ -112,6 +120,8 @@ func TestCitedCheck(t *testing.T) {
 	}
 	for text, want := range map[string]int{
 		fine + "; decision 3":                1,
+		fine + " (spec 7.3)":                 1,
+		fine + "; Spec section 6":            1,
 		fine + "; R2":                        1,
 		fine + "; design section 5":          1,
 		fine + "; RFC-109 section 5":         1,

@@ -67,7 +67,8 @@ func parseFile(partition, name string) (Group, *File, string) {
 	return Group{}, nil, skipUnknown
 }
 
-// mergeOrder orders the logs of a slice: instant in the name, version, write token (spec 5.3).
+// mergeOrder orders the logs of a slice: instant in the name, version, write token (docs/format/slices.md, "Which files
+// belong together").
 func mergeOrder(a, b *File) int {
 	return logfile.Compare(logfile.Name{Instant: a.Instant, Version: a.Version, Token: a.Token},
 		logfile.Name{Instant: b.Instant, Version: b.Version, Token: b.Token})

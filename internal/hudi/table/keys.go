@@ -9,7 +9,8 @@ import (
 	"tidemark/internal/storage"
 )
 
-// virtualKey prepares computing record keys from their columns, for tables that do not store them (spec 6).
+// virtualKey prepares computing record keys from their columns, for tables that do not store them (docs/format/slices.md, "Keys that
+// are not stored").
 func (t *Table) virtualKey(p *plan) error {
 	refuse := func(format string, args ...any) error {
 		return &storage.Error{Op: "read table", Path: t.Props.Name, Hint: "only tables with hoodie.populate.meta.fields=true or with simple key columns are read",
@@ -40,7 +41,7 @@ func (t *Table) virtualKey(p *plan) error {
 	return nil
 }
 
-// isComplex says whether a generator writes "field:value" also for one field: complex and custom ones; simple, timestamp and
+// isComplex says whether a generator writes "field:value" also for one field: complex ones; simple, timestamp, custom and
 // non-partitioned ones write the bare value.
 func isComplex(generator string) bool {
 	g := strings.ToUpper(generator)

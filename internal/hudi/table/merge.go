@@ -18,8 +18,8 @@ type record struct {
 // unordered says that the record is a delete by commit time.
 func (r *record) unordered() bool { return r.deleted && r.order.isDefault() }
 
-// fold merges a later log record onto what earlier ones left (spec 7.3), as Hudi 1.2.0 does it: its event-time mergers, with and without
-// partial updates, agree but for the columns they fill in.
+// fold merges a later log record onto what earlier ones left (docs/format/slices.md, "Merging"), as Hudi 1.2.0 does it: its
+// event-time mergers, with and without partial updates, agree but for the columns they fill in.
 func (p *plan) fold(old, new *record) (*record, error) {
 	switch {
 	case old == nil:
