@@ -8,8 +8,9 @@ import (
 	"tidemark/internal/storage"
 )
 
-// Picker reads chosen fields of simple types, of a record and of records in it, without allocating anything, and skips the others. It takes
-// the bytes that a Projection of the same top-level fields takes, and refuses those that it refuses. It is immutable and safe for concurrent use.
+// Picker reads chosen fields of simple types, of a record and of records in it, and skips the others. Only for an Enum it allocates
+// memory. It takes the bytes that a Projection of the same top-level fields takes, and refuses those that it refuses. It is immutable and safe
+// for concurrent use.
 type Picker struct {
 	schema *Schema
 	steps  []pick
@@ -23,7 +24,8 @@ type Picked struct {
 	Type FieldType
 	// Int is the value of an Int or Long.
 	Int int64
-	// Bytes is the value of a String, Enum, Bytes or Fixed. It aliases what was decoded.
+	// Bytes is the value of a String, Enum, Bytes or Fixed. It aliases what was decoded; that of an Enum, which lies in
+	// the schema, is a copy.
 	Bytes []byte
 }
 
