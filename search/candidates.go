@@ -60,10 +60,11 @@ func (h *hit) worse(o *hit) bool {
 // concurrent use.
 type best struct {
 	limit int
-	void  *best         // of rows without an estimate, which take no other's place; nil: they come last
+	void  *best         // of rows without an estimate, which take no other's place: those of the lowest keys; nil: they come last
 	bound atomic.Uint64 // bits of the score that a further hit must not exceed; +Inf until there is one
 
 	mu    sync.Mutex
+	met   int   // guarded by mu: hits that were offered
 	worst []hit // guarded by mu: a heap, the worst on top
 }
 
@@ -80,6 +81,7 @@ func (b *best) most() float64 { return math.Float64frombits(b.bound.Load()) }
 func (b *best) offer(hits []hit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.met += len(hits)
 	for i := range hits {
 		h := &hits[i]
 		switch {
@@ -131,6 +133,9 @@ func withoutEstimate(found []candidate) (n int) {
 	}
 	return n
 }
+
+// left is how many hits were offered that take does not return.
+func (b *best) left() int { return b.met - min(len(b.worst), b.limit) }
 
 // take returns the candidates that skip does not name, best first, those without an estimate before all others, one for each record key, and whether they are all there are.
 // The hits are gone afterwards.

@@ -21,10 +21,12 @@ import (
 	"tidemark/internal/vector/rabitq"
 )
 
-// maxRerank is how many candidates a query looks up at most (RFC-109 section 6); a larger K raises it.
+// maxRerank is how many candidates a round of a query has at most (RFC-109 section 6); a larger K raises it. Those without an estimate come
+// beside them, no more than as many again.
 const maxRerank = 10_000
 
-// candidatesAtOnce bounds the candidates of the queries that are answered together, and with them the memory: about 300 bytes each.
+// candidatesAtOnce bounds the candidates of the queries that are answered together, and with them the memory: about 300 bytes each. Those
+// without an estimate at most double it, see voids.
 const candidatesAtOnce = 500_000
 
 // locator says where rows live at the pinned snapshot: the record index. Absent keys are dead.
@@ -72,8 +74,11 @@ type ask struct {
 	judged map[string]struct{}  // candidates of earlier rounds
 	found  []candidate          // of this round
 	all    bool                 // there are no more in the probed clusters
+	void   int                  // rows of the probed clusters without an estimate
+	met    int                  // of those, candidates of this round or an earlier one
 	places map[string]candidate // where the rows of an approximate answer live
 	done   bool
+	cut    bool // the deadline came before it was done, as its reason says
 }
 
 // spare is how many times K candidates an approximate answer ranks by estimate at first, unless the index asks for fewer, so that rows
@@ -112,8 +117,8 @@ func (e *engine) cutShort(ctx context.Context, asks []*ask) bool {
 		return false
 	}
 	for _, a := range asks {
-		if !a.done {
-			a.best, a.found, a.judged = nil, nil, nil
+		if !a.done && !a.cut {
+			a.cut, a.best, a.found, a.judged = true, nil, nil, nil
 			a.incomplete("the deadline came after %d candidates: nearer rows may be missing", a.answer.Stats.Candidates)
 		}
 	}
@@ -170,6 +175,9 @@ func (e *engine) settle(a *ask) {
 			a.incomplete("the record index names %d rows that their file groups do not hold", stats.Unresolved)
 		}
 	}
+	if a.done && a.met < a.void { // of which any may be the nearest
+		a.incomplete("%d rows have no estimate, only %d of them were measured", a.void, a.met)
+	}
 	if !a.done {
 		if a.judged == nil {
 			a.judged = make(map[string]struct{}, len(a.found))
@@ -194,13 +202,17 @@ func (a *Answer) because(format string, args ...any) {
 	a.Reason += fmt.Sprintf(format, args...)
 }
 
+// voids is how many rows without an estimate each of n queries takes that have limit candidates with one: as many as maxRerank while all of them stay
+// within candidatesAtOnce, otherwise no more than it has others, so that the memory of a batch at most doubles.
+func voids(n, limit int) int { return max(limit, min(maxRerank, candidatesAtOnce/n)) }
+
 // collect sets the best candidates of each query. A cluster is read once and scored for all queries that probe it; clusters are read by
 // several goroutines, those first that are nearest to a query.
 func (e *engine) collect(ctx context.Context, asks []*ask) error {
 	g := e.generation
 	for _, a := range asks {
 		a.best = newBest(a.limit)
-		a.best.void = newBest(maxRerank)
+		a.best.void = newBest(voids(len(asks), a.limit))
 		stats := &a.answer.Stats
 		stats.Rounds++
 		stats.Clusters, stats.Scanned, stats.Pruned = a.probes, 0, 0
@@ -213,7 +225,12 @@ func (e *engine) collect(ctx context.Context, asks []*ask) error {
 		return err
 	}
 	for _, a := range asks {
+		void, left := a.best.void.met, a.best.void.left()
 		a.found, a.all = a.best.take(a.judged)
+		a.met += withoutEstimate(a.found)
+		if a.void = void; left == 0 {
+			a.met = void // some of which may have the same key
+		}
 		a.best = nil
 	}
 	return nil

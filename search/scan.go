@@ -33,7 +33,8 @@ func resized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// scan appends what the integers of pass 1 say of the rows of a cluster, block by block: no row's optimistic distance is below its bound.
+// scan returns what the integers of pass 1 say of the rows of a cluster, block by block, in the room of bounds if that is enough: no row's
+// optimistic distance is below its bound.
 func (s *scanner) scan(bounds []float64, c *cluster, q *rabitq.ClusterQuery) []float64 {
 	bounds = resized(bounds, c.rows())
 	at := 0
@@ -166,10 +167,10 @@ func (s *scanner) void(c *cluster, to *best) {
 	}
 }
 
-// add keeps a hit until there are some, and reports whether they were offered. One whose estimate is no finite number, as for a centroid that is
-// too long, has none.
+// add keeps a hit until there are some, and reports whether they were offered. One whose estimate or score is no finite number, as for a centroid
+// that is too long, has none: not only when the heap is full, or what is found would depend on the order of the scan.
 func (s *scanner) add(b *best, h hit) bool {
-	if h.estimate-h.estimate != 0 || math.IsNaN(h.score) {
+	if h.estimate-h.estimate != 0 || h.score-h.score != 0 {
 		h.score, h.estimate = math.Inf(1), math.Inf(1)
 		if b.void != nil {
 			h.score, h.estimate = math.Inf(-1), math.Inf(-1)
