@@ -1,7 +1,9 @@
 // Command kernels writes the assembly of internal/vector/simd. Run it by make generate.
 //
-// Rules that every function here keeps: only unaligned loads, no read beyond what its comment names, no fused
-// multiply-add except in tile and scores, whose results are only a hint.
+// Rules that every function here keeps: only unaligned loads, no read beyond what its comment names, and no fused multiply-add that could change
+// a result that the literal Go loop defines. There are two kinds of them. In matrix4, matrix8, matrix1 and levels it is exact: the products, of
+// two float32 or squares of half-integers, fit float64, so that the one rounding of the fused step is that of the addition. The results of tile,
+// tile512, scores and norms are hints with an error bound, and no answer has their bits.
 package main
 
 import . "github.com/mmcloughlin/avo/build"

@@ -122,7 +122,7 @@ func (c *ClusterQuery) planeDot(row []byte) float64 {
 	return sum
 }
 
-// Pass1 looks at the sign plane's row of a block (at least SignBytes long). signDot is what Pass2 needs; optimistic is
+// Pass1 looks at the sign plane's row of a block (RowBytes long, padding and all). signDot is what Pass2 needs; optimistic is
 // the smallest distance that the bound still allows, so a row whose optimistic distance is greater than the worst kept
 // one may be skipped. The bound is 1.9 standard deviations wide: it is wrong on this side for about 3 % of the rows that
 // lie exactly on the threshold.
