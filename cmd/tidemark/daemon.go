@@ -118,13 +118,14 @@ func followConfig(l *config.Loaded, places *places, log *slog.Logger, observers 
 // places opens tables, each store beyond a network once.
 type places struct {
 	options open.Options
+	at      func(ctx context.Context, url, sink string, o open.Options) (mdt.Place, error) // openAt
 
 	mu    sync.Mutex           // guards known
 	known map[string]mdt.Place // by URL and place beside
 }
 
 func newPlaces(c config.Storage, log *slog.Logger) *places {
-	p := &places{known: map[string]mdt.Place{}}
+	p := &places{at: openAt, known: map[string]mdt.Place{}}
 	p.options.Retry = retry.Config{Budget: c.RetryFor, Max: c.MaxWait, Attempt: c.Attempt, Observe: func(err error, wait time.Duration) {
 		if wait >= noticed {
 			log.Warn("store call failed", "error", err, "again_in", wait)
@@ -139,20 +140,29 @@ func newPlaces(c config.Storage, log *slog.Logger) *places {
 	return p
 }
 
+// open opens a table outside the lock: one on a mount that does not answer must not hold up the others. Of several that open one table at a
+// time, all get the place that was there first.
 func (p *places) open(ctx context.Context, t follow.TableConfig) (mdt.Place, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	key := t.URL + "\x00" + t.Sink
-	if known, ok := p.known[key]; ok {
+	p.mu.Lock()
+	known, ok := p.known[key]
+	p.mu.Unlock()
+	if ok {
 		return known, nil
 	}
-	place, err := openAt(ctx, t.URL, t.Sink, p.options)
+	place, err := p.at(ctx, t.URL, t.Sink, p.options)
 	if err != nil {
 		return mdt.Place{}, err
 	}
-	if remote(t.URL) && (t.Sink == "" || remote(t.Sink)) { // a local folder may go and come again
-		p.known[key] = place
+	if !remote(t.URL) || t.Sink != "" && !remote(t.Sink) { // a local folder may go and come again
+		return place, nil
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known, ok := p.known[key]; ok {
+		return known, nil
+	}
+	p.known[key] = place
 	return place, nil
 }
 

@@ -121,7 +121,7 @@ func (f *searchFlags) request(c *cobra.Command) (req search.Request, batch [][]f
 	case f.vector == "":
 		return req, nil, nil
 	}
-	vectors, err := parseVectors(text)
+	vectors, err := parseVectors(text, maxVectorFile)
 	switch {
 	case err != nil:
 		return req, nil, fmt.Errorf("%s: %w", from, err)
@@ -140,8 +140,8 @@ func (a *app) search(ctx context.Context, url string, req search.Request, batch 
 	if err == nil {
 		err = needOneIndex(ctx, place, a.named(url), req.Index)
 	}
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &hinted{err: fmt.Errorf("search: the deadline came before the table was opened: %w", ctx.Err()), hint: "give the query more time: --timeout 30s"}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &hinted{err: fmt.Errorf("search: the deadline came before the table was opened: %w", err), hint: "give the query more time: --timeout 30s"}
 	}
 	if err != nil {
 		return err
@@ -237,22 +237,22 @@ func (a *app) showAnswer(req search.Request, what string, answer *search.Answer)
 // maxVectorFile bounds the bytes of a --vector-file: one that does not end is not read to its end.
 const maxVectorFile = 256 << 20
 
-// parseVectors reads JSON arrays of numbers, one after the other. null is no number: JSON would take it for 0.
-func parseVectors(text io.Reader) ([][]float64, error) {
+// parseVectors reads JSON arrays of numbers, one after the other. null is no number: JSON would take it for 0. Text of more than limit
+// bytes is refused, also where these end between two vectors.
+func parseVectors(text io.Reader, limit int64) ([][]float64, error) {
 	var out [][]float64
-	bounded := &io.LimitedReader{R: text, N: maxVectorFile}
+	bounded := &io.LimitedReader{R: text, N: limit + 1}
 	dec := json.NewDecoder(bounded)
 	for {
 		var items []*float64
 		err := dec.Decode(&items)
 		switch {
+		case err != nil && bounded.N <= 0:
+			return nil, fmt.Errorf("more than %d MiB: search with fewer vectors at once", limit>>20)
 		case errors.Is(err, io.EOF) && len(out) > 0:
 			return out, nil
 		case err == nil && items == nil:
 			err = errors.New("null")
-		}
-		if err != nil && bounded.N <= 0 {
-			return nil, fmt.Errorf("more than %d MiB: search with fewer vectors at once", maxVectorFile>>20)
 		}
 		if err == nil && len(out) == search.MaxBatch {
 			return nil, fmt.Errorf("more than %d vectors: search with fewer at once", search.MaxBatch)

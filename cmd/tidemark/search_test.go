@@ -215,3 +215,47 @@ func (c input) asked(t *testing.T, table, mode, policy string) {
 		}
 	}
 }
+
+// A file of vectors is as long as the bound, or refused: also where the bound lies between two vectors, and whatever comes after it.
+func TestParseVectorsBound(t *testing.T) {
+	t.Parallel()
+	const limit, line = 4 << 20, "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10] \n"
+	long := "[1" + strings.Repeat(" ", 4092) + "]\n" // 4,096 bytes
+	whole := strings.Repeat(long, limit/len(long))
+	for name, c := range map[string]struct {
+		text string
+		n    int
+		says string
+	}{
+		"below":                    {line + line, 2, ""},
+		"at the bound":             {whole, limit / len(long), ""},
+		"beyond, at a vector":      {whole + line, 0, "more than 4 MiB"},
+		"beyond, in a vector":      {whole[:limit-len(long)] + "[1" + strings.Repeat(" ", 2*len(long)) + "]", 0, "more than 4 MiB"},
+		"beyond, white space only": {whole + "\n", 0, "more than 4 MiB"},
+		"at the bound, an error":   {whole[:limit-2] + "x\n", 0, "not a JSON array"},
+		"at the bound, an end":     {whole[:limit-2] + "  ", 0, "unexpected EOF"},
+	} {
+		all, err := parseVectors(strings.NewReader(c.text), limit)
+		if c.says == "" && (err != nil || len(all) != c.n) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %d vectors, %v", name, len(all), err)
+		}
+	}
+}
+
+// Without time it is still said what is wrong with the command: more time would not help.
+func TestSearchWithoutTime(t *testing.T) {
+	t.Parallel()
+	dir := indexed(t, "mor_basic", "cosine")
+	for _, c := range []struct {
+		table, says string
+	}{
+		{dir, "the deadline came before"},
+		{dir + "x", "not found"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), []string{"search", c.table, "--key", "k0001", "--timeout", "0"}, &stdout, &stderr)
+		if said := stderr.String(); code != exitFailed || !strings.Contains(said, c.says) || strings.Contains(said, "more time") != (c.table == dir) {
+			t.Errorf("%s: %d, %s", c.table, code, said)
+		}
+	}
+}
