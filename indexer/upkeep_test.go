@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"tidemark/generation"
 	"tidemark/indexer"
 	"tidemark/internal/hudi/mdt"
@@ -62,8 +64,9 @@ func TestUpkeep(t *testing.T) {
 	if d := due(); d.Any || len(d.Instants) > 0 || d.State.Revision != u.State().Revision {
 		t.Errorf("in the end: %+v", d)
 	}
-	if got, want := outcomeOf(t, p).Covered, outcomeOf(t, whole).Covered; len(got) != len(want) {
-		t.Errorf("%d commits are covered, by a sync %d", len(got), len(want))
+	got, want := outcomeOf(t, p), outcomeOf(t, whole)
+	if d := cmp.Diff(want, got); d != "" || len(got.Covered) == 0 || len(got.Postings) == 0 {
+		t.Errorf("%d commits are covered, %d postings (-by a sync +in parts)\n%s", len(got.Covered), len(got.Postings), d)
 	}
 	if asks != 2 {
 		t.Errorf("a lock was made %d times", asks)
