@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"tidemark/coverage"
 	"tidemark/internal/hudi/mdt"
@@ -54,7 +55,7 @@ func codeOf(err error) (code int, kind, hint string) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &f):
-		kind = map[int]string{http.StatusGatewayTimeout: "failed", http.StatusNotFound: "not_found", http.StatusForbidden: "refused", http.StatusUnauthorized: "refused"}[f.code]
+		kind = map[int]string{http.StatusGatewayTimeout: "failed", http.StatusServiceUnavailable: "failed", http.StatusTooManyRequests: "failed", http.StatusNotFound: "not_found", http.StatusForbidden: "refused", http.StatusUnauthorized: "refused"}[f.code]
 		if kind == "" {
 			kind = "usage"
 		}
@@ -117,12 +118,28 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if v, ok := s.cfg.Follower.Table(r.PathValue("t")); ok {
 		hint = mdt.Complete(hint, v.URL, v.Sink)
 	}
-	out := map[string]string{"error": oneLine(err.Error()), "hint": hint, "kind": kind}
+	out := map[string]string{"error": cut(oneLine(err.Error()), maxError), "hint": hint, "kind": kind}
 	var f *failure
 	if errors.As(err, &f) && f.where != "" {
 		out["where"] = f.where
 	}
 	write(w, code, out)
+}
+
+const (
+	maxError = 2000 // bytes of an error's text
+	maxEcho  = 100  // bytes of what a client sent, in it
+)
+
+// cut ends what a client sent, or an error that repeats it, after n bytes: an answer must not grow with the request.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }
 
 // oneLine joins the lines of joined errors.
@@ -172,7 +189,7 @@ func asking(h answer, keys ...string) answer {
 				if len(keys) > 0 {
 					hint = "this takes " + strings.Join(keys, ", ")
 				}
-				return 0, nil, badAt("query "+key, hint, "unknown key %q in the query", key)
+				return 0, nil, badAt("query "+cut(key, maxEcho), hint, "unknown key %q in the query", cut(key, maxEcho))
 			case len(values[key]) > 1:
 				return 0, nil, badAt("query "+key, "give it once", "%s is given %d times", key, len(values[key]))
 			}

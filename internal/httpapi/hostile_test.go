@@ -156,7 +156,7 @@ func TestSearchClientGone(t *testing.T) {
 			t.Errorf("%d reads wait", n)
 		}
 		rec := w.do("POST", "/v1/tables/basic/search?timeout=1ms", `{"vector":`+one+`}`)
-		if v := w.object(rec, 503); !strings.Contains(fmt.Sprint(v["error"]), "16 searches") || rec.Header().Get("Retry-After") == "" {
+		if v := w.object(rec, 503); !strings.Contains(fmt.Sprint(v["error"]), "16 searches") || v["kind"] != "failed" || rec.Header().Get("Retry-After") == "" {
 			t.Errorf("got %v", v)
 		}
 		gone()
@@ -177,43 +177,46 @@ func TestSearchBodies(t *testing.T) {
 		const path = "/v1/tables/basic/search"
 		for body, where := range map[string]string{
 			``: "body", ` `: "body", `null`: "body", `[]`: "body", `"x"`: "body", `1`: "body", `{`: "body", `{"key":"k0001"`: "body", `{"key":"k0001"} {}`: "body", `{"key":"k0001"}]`: "body", `key=k0001&k=3`: "body",
-			"\x1f\x8b\x08":                              "body",
-			`{"key":1}`:                                 "body key",
-			`{"key":["k0001"]}`:                         "body key",
-			`{"vector":1}`:                              "body vector",
-			`{"vector":"[1,2]"}`:                        "body vector",
-			`{"vector":{"0":1}}`:                        "body vector",
-			`{"vector":[[1]]}`:                          "body vector",
-			`{"vector":[true]}`:                         "body vector",
-			`{"vector":[-1e400]}`:                       "body vector",
-			`{"vectors":[1]}`:                           "body vectors",
-			`{"vectors":[["1"]]}`:                       "body vectors",
-			`{"vectors":[[[1]]]}`:                       "body vectors",
-			`{"vectors":[[null]]}`:                      "body vectors",
-			`{"vectors":{}}`:                            "body vectors",
-			`{"key":"a","k":"3"}`:                       "body k",
-			`{"key":"a","k":1.5}`:                       "body k",
-			`{"key":"a","k":1e400}`:                     "body k",
-			`{"key":"a","k":99999999999999999999}`:      "body k",
-			`{"key":"a","k":true}`:                      "body k",
-			`{"key":"a","k":[1]}`:                       "body k",
-			`{"key":"a","nprobes":1e3}`:                 "body nprobes",
-			`{"key":"a","nprobes":"all"}`:               "body nprobes",
-			`{"key":"a","mode":1}`:                      "body mode",
-			`{"key":"a","policy":null,"mode":[]}`:       "body mode",
-			`{"key":"a","partitions":"eu"}`:             "body partitions",
-			`{"key":"a","partitions":[1]}`:              "body partitions",
-			`{"key":"a","columns":"title"}`:             "body columns",
-			`{"key":"a","columns":[["title"]]}`:         "body columns",
-			`{"key":"a","limit":3}`:                     "body limit",
-			`{"key":"a","":3}`:                          "body ",
-			`{"query":{"key":"a"}}`:                     "body query",
-			strings.Repeat(`{"vectors":[`, 20_000):      "body",
-			`{"vector":` + strings.Repeat(`[`, 200_000): "body",
+			"\x1f\x8b\x08":                                        "body",
+			`{"key":1}`:                                           "body key",
+			`{"key":["k0001"]}`:                                   "body key",
+			`{"vector":1}`:                                        "body vector",
+			`{"vector":"[1,2]"}`:                                  "body vector",
+			`{"vector":{"0":1}}`:                                  "body vector",
+			`{"vector":[[1]]}`:                                    "body vector",
+			`{"vector":[true]}`:                                   "body vector",
+			`{"vector":[-1e400]}`:                                 "body vector",
+			`{"vectors":[1]}`:                                     "body vectors",
+			`{"vectors":[["1"]]}`:                                 "body vectors",
+			`{"vectors":[[[1]]]}`:                                 "body vectors",
+			`{"vectors":[[null]]}`:                                "body vectors",
+			`{"vectors":{}}`:                                      "body vectors",
+			`{"key":"a","k":"3"}`:                                 "body k",
+			`{"key":"a","k":1.5}`:                                 "body k",
+			`{"key":"a","k":1e400}`:                               "body k",
+			`{"key":"a","k":99999999999999999999}`:                "body k",
+			`{"key":"a","k":true}`:                                "body k",
+			`{"key":"a","k":[1]}`:                                 "body k",
+			`{"key":"a","nprobes":1e3}`:                           "body nprobes",
+			`{"key":"a","nprobes":"all"}`:                         "body nprobes",
+			`{"key":"a","mode":1}`:                                "body mode",
+			`{"key":"a","policy":null,"mode":[]}`:                 "body mode",
+			`{"key":"a","partitions":"eu"}`:                       "body partitions",
+			`{"key":"a","partitions":[1]}`:                        "body partitions",
+			`{"key":"a","columns":"title"}`:                       "body columns",
+			`{"key":"a","columns":[["title"]]}`:                   "body columns",
+			`{"key":"a","limit":3}`:                               "body limit",
+			`{"key":"a","":3}`:                                    "body ",
+			`{"query":{"key":"a"}}`:                               "body query",
+			strings.Repeat(`{"vectors":[`, 20_000):                "body",
+			`{"key":"a","k":` + strings.Repeat("1", 20_000) + `}`: "body k",
+			strings.Repeat("1", 20_000):                           "body",
+			`{"` + strings.Repeat("é", 20_000) + `":1}`:           "body",
+			`{"vector":` + strings.Repeat(`[`, 200_000):           "body",
 		} {
 			rec := w.do("POST", path, body)
 			v := w.object(rec, 400)
-			if v["where"] != where && !(where == "body" && strings.HasPrefix(fmt.Sprint(v["where"]), "body")) || v["kind"] != "usage" || fmt.Sprint(v["hint"]) == "" || strings.Contains(rec.Body.String(), "Go ") || rec.Body.Len() > 1000 {
+			if v["where"] != where && !(where == "body" && strings.HasPrefix(fmt.Sprint(v["where"]), "body")) || v["kind"] != "usage" || lacks(v) || strings.Contains(rec.Body.String(), "Go ") || rec.Body.Len() > 1000 {
 				t.Errorf("%.60q: got %.600s", body, rec.Body)
 			}
 		}
@@ -247,7 +250,7 @@ func TestSearchAccept(t *testing.T) {
 		for accept, want := range map[string]string{
 			"": text, "*/*": text, "application/json": text, "application/*": text, "text/html, */*;q=0.1": text, "APPLICATION/JSON": text, "application/json;charset=utf-8": text,
 			arrow: arrow, arrow + ", */*": arrow, "application/json;q=0.5, " + arrow: arrow, strings.ToUpper(arrow): arrow, arrow + ";q=0.1": arrow,
-			arrow + ";q=0.5, application/json": text, arrow + ";q=0, */*": text, "*/*;q=x": text,
+			arrow + ";q=0.5, application/json": text, arrow + ";q=0, */*": text, "*/*;q=x": text, "*/*;q=NaN": text, "*/*;q=-1": text, "*/*;q=2, " + arrow + ";q=0.9": text, "*/*;q=0.5, " + arrow + ";q=Inf": arrow,
 			"text/csv": "", "application/vnd.apache.arrow.file": "", arrow + ";q=0": "", "application/json;q=0": "", "*/*;q=0": "", "x": "", ";": "", "application/json;q=0, text/*": "",
 		} {
 			rec := w.do("POST", "/v1/tables/basic/search", `{"key":"k0001"}`, "Accept", accept)

@@ -300,7 +300,7 @@ func (c input) asked(w *world, mode, policy string) {
 			rec := w.do("POST", "/v1/tables/"+name+"/search", "{"+strings.Join(members, ",")+"}", "Accept", accept)
 			if code != http.StatusOK {
 				v := w.object(rec, code)
-				if !strings.Contains(rec.Body.String(), c.says) || fmt.Sprint(v["hint"]) == "" || v["kind"] != map[int]string{400: "usage", 404: "not_found"}[code] {
+				if !strings.Contains(rec.Body.String(), c.says) || lacks(v) || v["kind"] != map[int]string{400: "usage", 404: "not_found"}[code] {
 					w.t.Errorf("%s: got %s", how, rec.Body)
 				}
 				continue

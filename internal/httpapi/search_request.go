@@ -44,7 +44,7 @@ const (
 func readQuery(r *http.Request) (query, error) {
 	q := query{K: 10}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return q, &failure{http.StatusUnsupportedMediaType, fmt.Errorf("the body is encoded as %q", coding), "send the body as it is, not compressed", "header Content-Encoding"}
+		return q, &failure{http.StatusUnsupportedMediaType, fmt.Errorf("the body is encoded as %q", cut(coding, maxEcho)), "send the body as it is, not compressed", "header Content-Encoding"}
 	}
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
@@ -72,9 +72,9 @@ func wrongBody(err error) error {
 		return err
 	case errors.As(err, &kind) && kind.Field != "":
 		want := members[kind.Field]
-		return badAt("body "+kind.Field, kind.Field+" is "+want, "read query: a %s in %s cannot be taken for %s", kind.Value, kind.Field, want)
+		return badAt("body "+kind.Field, kind.Field+" is "+want, "read query: a %s in %s cannot be taken for %s", cut(kind.Value, maxEcho), kind.Field, want)
 	case errors.As(err, &kind):
-		return badAt("body", exampleQuery, "read query: the body is a JSON %s, not an object", kind.Value)
+		return badAt("body", exampleQuery, "read query: the body is a JSON %s, not an object", cut(kind.Value, maxEcho))
 	case errors.As(err, &syntax):
 		return badAt("body", exampleQuery+"; JSON has no NaN and no Infinity", "read query: no JSON at byte %d: %w", syntax.Offset, err)
 	case errors.Is(err, io.EOF):
@@ -83,6 +83,7 @@ func wrongBody(err error) error {
 		return badAt("body", exampleQuery, "read query: the body ends before its JSON does")
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		name = cut(name, maxEcho)
 		return badAt("body "+strings.Trim(name, `"`), takenQuery, "read query: there is no member %s", name)
 	}
 	return badAt("body", exampleQuery, "read query: %w", err)
@@ -164,17 +165,17 @@ func wantsArrow(r *http.Request) (bool, error) {
 	case text > 0:
 		return false, nil
 	}
-	return false, &failure{http.StatusNotAcceptable, fmt.Errorf("no answer can be given as %s", oneLine(accept)), "accept application/json, or " + arrowx.ContentType, "header Accept"}
+	return false, &failure{http.StatusNotAcceptable, fmt.Errorf("no answer can be given as %s", cut(oneLine(accept), maxEcho)), "accept application/json, or " + arrowx.ContentType, "header Accept"}
 }
 
-// weight is the q of a media range; 1 where there is none that can be read.
+// weight is the q of a media range; 1 where there is none from 0 to 1.
 func weight(params string) float64 {
 	_, values, err := mime.ParseMediaType("x/x;" + params)
 	if err != nil {
 		return 1
 	}
 	q, err := strconv.ParseFloat(values["q"], 64)
-	if err != nil {
+	if err != nil || !(q >= 0 && q <= 1) { // NaN is neither
 		return 1
 	}
 	return q

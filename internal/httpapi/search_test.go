@@ -59,7 +59,7 @@ func TestSearchBatch(t *testing.T) {
 		for body, code := range map[string]int{`{"vectors":[]}`: 400, `{"vectors":[` + one + `],"key":"k0001"}`: 400, `{"vectors":[` + one + `,[1,null]]}`: 400,
 			`{"vectors":[` + one + `,[1]]}`: 400, `{"vectors":[[` + strings.Repeat("1,", 1<<19) + `1]]}`: 413, `{"vectors":[[0,0,0,0,0,0,0,0]]}`: 400} {
 			v := w.object(w.do("POST", path, body), code)
-			if v["hint"] == "" || v["error"] == "" {
+			if lacks(v) {
 				t.Errorf("%.40s: got %v", body, v)
 			}
 		}
@@ -152,7 +152,7 @@ func TestSearchBadInput(t *testing.T) {
 			"too many answers": `{"vectors":[` + strings.Repeat(one+",", 9_999) + one + `],"k":1000}`,
 		} {
 			v := w.object(w.do("POST", "/v1/tables/orders/search", body), 400)
-			if fmt.Sprint(v["hint"]) == "" || fmt.Sprint(v["error"]) == "" || v["hint"] == nil {
+			if lacks(v) {
 				t.Errorf("%s: got %v", name, v)
 			}
 		}
