@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"tidemark/delta"
+	"tidemark/internal/vector/kernel"
 	"tidemark/internal/vector/rabitq"
 	"tidemark/internal/vector/simd"
 )
@@ -207,7 +208,7 @@ func (s *scanner) nth(all [][]float64, n int) float64 {
 					least[(i-1)/2], least[i] = least[i], least[(i-1)/2]
 				}
 			case len(least) == n && x < least[0]:
-				replace(least, x)
+				kernel.ReplaceGreatest(least, x)
 			}
 		})
 		if len(least) == n {
@@ -216,23 +217,4 @@ func (s *scanner) nth(all [][]float64, n int) float64 {
 	}
 	s.least = least
 	return limit
-}
-
-// replace exchanges the greatest number of a heap for a smaller one.
-func replace(heap []float64, x float64) {
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= len(heap) {
-			break
-		}
-		if child+1 < len(heap) && heap[child+1] > heap[child] {
-			child++
-		}
-		if !(heap[child] > x) {
-			break
-		}
-		heap[i], i = heap[child], child
-	}
-	heap[i] = x
 }

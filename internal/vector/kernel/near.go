@@ -46,7 +46,7 @@ func (r *Router) Near(v []float32, n int) (ids []int32, ok bool) {
 				least[(i-1)/2], least[i] = least[i], least[(i-1)/2]
 			}
 		} else if s < least[0] {
-			replace(least, s)
+			ReplaceGreatest(least, s)
 		}
 	}
 	w.least = least
@@ -63,8 +63,8 @@ func (r *Router) Near(v []float32, n int) (ids []int32, ok bool) {
 	return ids, true
 }
 
-// replace exchanges the greatest number of a heap for a smaller one.
-func replace(heap []float32, x float32) {
+// ReplaceGreatest exchanges the greatest number of a heap, which is on top, for a smaller one. The heap is not empty.
+func ReplaceGreatest[T float32 | float64](heap []T, x T) {
 	i := 0
 	for {
 		child := 2*i + 1
